@@ -1,0 +1,24 @@
+"""The exceptions whose messages a person reads: what was found, what is expected, what to do.
+
+Everything else that is raised inside the package is a bug and may show a traceback.
+"""
+
+
+class SpecdemoError(Exception):
+    """Base of all errors that are shown to a person as one sentence."""
+
+
+class SettingsError(SpecdemoError):
+    """A setting is out of its range or contradicts another."""
+
+
+class PromptError(SpecdemoError):
+    """A prompt is empty, blank or too long for the model."""
+
+
+class ModelError(SpecdemoError):
+    """A target or drafter cannot be fetched, loaded or used for what was asked."""
+
+
+class TraceError(SpecdemoError):
+    """A trace file is missing, damaged or of a version this program does not read."""

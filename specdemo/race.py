@@ -1,0 +1,114 @@
+"""Lanes merged by their own clocks, and the seam through which the page sees a race, live or recorded.
+
+Pure Python and no sleep: who shows a race decides how fast it plays.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from specdemo.errors import SpecdemoError
+from specdemo.events import Event, Finished, Round, Started
+from specdemo.settings import DecodeSettings
+from specdemo.spans import Span
+
+LANES = ("plain", "speculative")
+
+
+def race(lanes: Mapping[str, Iterator[Event]]) -> Iterator[tuple[str, Event]]:
+    """Merge generations: always advance the lane whose own clock is lowest, the earlier one on a tie.
+
+    A lane that raises a SpecdemoError ends as `failed` with its sentence and the others go on. Closing this iterator
+    closes every lane.
+    """
+    clocks = dict.fromkeys(lanes, 0.0)
+    try:
+        while clocks:
+            name = min(clocks, key=clocks.__getitem__)
+            event = _advance(lanes[name])
+            yield name, event
+            clocks[name] += _seconds(event)
+            if isinstance(event, Finished):
+                del clocks[name]
+    finally:
+        for lane in lanes.values():
+            close = getattr(lane, "close", None)
+            if close is not None:
+                close()
+
+
+def _advance(lane: Iterator[Event]) -> Event:
+    try:
+        return next(lane)
+    except SpecdemoError as error:
+        return Finished("failed", str(error))
+
+
+def _seconds(event: Event) -> float:
+    if isinstance(event, Started):
+        return event.prefill_seconds
+    return event.seconds if isinstance(event, Round) else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceRequest:
+    """What a person asks for: a prompt for a target, a drafter, and the settings of both lanes.
+
+    `raw` feeds the prompt as it is instead of through the chat template; `system` is the system turn ("" = the template's own).
+    """
+
+    prompt: str
+    drafter: str
+    settings: DecodeSettings
+    target: str = "smollm2-135m-instruct"
+    system: str = ""
+    raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LaneUpdate:
+    """One event of one lane with the display spans of its tokens (empty for Started)."""
+
+    lane: str
+    event: Event
+    spans: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """Where the engine stands; `progress` is 0..1 or None where it is unknown, `message` one sentence."""
+
+    state: str  # "absent" | "fetching" | "loading" | "ready" | "failed"
+    message: str = ""
+    progress: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DrafterInfo:
+    """A drafter that can be chosen: its name, a label in plain words, and why it is not the default where that needs saying."""
+
+    name: str
+    label: str
+    note: str = ""
+
+
+class EventSource(Protocol):
+    """All that the page holds of the engine."""
+
+    def start(self) -> None:
+        """Fetch and load in the background; returns at once, idempotent."""
+
+    def status(self) -> EngineStatus:
+        """Where fetching and loading stand."""
+
+    def drafters(self) -> tuple[DrafterInfo, ...]:
+        """The drafters that fit the target, the default first."""
+
+    def check(self, request: RaceRequest) -> None:
+        """Raise the SpecdemoError that `race` would end with, as far as it can be known without running a model."""
+
+    def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+        """Run both lanes; closing the iterator stops the work and frees what the race held."""
+
+    def provenance(self, request: RaceRequest) -> dict[str, Any]:
+        """Models and revisions, device, dtype and library versions, for the page and for traces."""

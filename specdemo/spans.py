@@ -1,0 +1,108 @@
+"""Token ids to display spans, incrementally; spans are addressed by token index, never found by searching text.
+
+Knows no tokenizer: it takes a function from ids to text. The retained spans of a lane, joined, are exactly the decoded answer:
+a character that spans several tokens appears once, with the token that completes it.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from specdemo.events import Round
+
+DecodeText = Callable[[Sequence[int]], str]
+Status = Literal["accepted", "rejected", "discarded", "corrected", "bonus", "plain", "unused"]
+RETAINED = frozenset({"accepted", "corrected", "bonus", "plain"})
+_INCOMPLETE = "\ufffd"
+_LONGEST_WINDOW = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One token on the screen. `text` may be "": the token holds part of a character that a later token completes."""
+
+    token_id: int
+    text: str
+    status: Status
+
+
+class Detokenizer:
+    """Ids in, text out as soon as it is final.
+
+    Only the tokens since the last complete character are decoded again, so the cost of a token does not grow with the answer.
+    """
+
+    def __init__(self, decode_text: DecodeText) -> None:
+        self._decode_text = decode_text
+        self._window: list[int] = []
+        self._num_known_tokens = 0  # tokens of the window that ended in a complete character
+        self._num_known_chars = 0  # characters of the decoded window that have been returned
+
+    def fork(self) -> "Detokenizer":
+        """An independent copy, to see how tokens that may be thrown away would read."""
+        copy = Detokenizer(self._decode_text)
+        copy._window = list(self._window)
+        copy._num_known_tokens, copy._num_known_chars = self._num_known_tokens, self._num_known_chars
+        return copy
+
+    def add(self, token_id: int) -> str:
+        """The text that this token makes final; "" while a character is incomplete."""
+        self._window.append(token_id)
+        text = self._decode_text(self._window)
+        end = len(text) - _num_held(text)
+        piece = text[self._num_known_chars : end]
+        self._num_known_chars = end
+        if end == len(text):
+            self._rebase(self._num_known_tokens)
+        elif len(self._window) > _LONGEST_WINDOW:
+            self._rebase(len(self._window) - _LONGEST_WINDOW // 4)
+        return piece
+
+    def finish(self) -> str:
+        """The rest, where the answer ends inside a character: what a full decode would show for it."""
+        text = self._decode_text(self._window)
+        piece = text[self._num_known_chars :]
+        self._num_known_chars = len(text)
+        return piece
+
+    def _rebase(self, start: int) -> None:
+        self._window = self._window[start:]
+        self._num_known_tokens = len(self._window)
+        text = self._decode_text(self._window)
+        self._num_known_chars = len(text) - _num_held(text)
+
+
+def _num_held(text: str) -> int:
+    """Trailing replacement marks that later bytes may still turn into a character (UTF-8 leaves at most three open)."""
+    return min(len(text) - len(text.rstrip(_INCOMPLETE)), 3)
+
+
+class LaneSpans:
+    """The spans of one lane, round by round."""
+
+    def __init__(self, decode_text: DecodeText) -> None:
+        self._detokenizer = Detokenizer(decode_text)
+
+    def add(self, event: Round) -> tuple[Span, ...]:
+        """The round's spans in reading order: accepted, then rejected and discarded or unused, then the next token."""
+        num_accepted = event.num_accepted
+        drafts = event.draft_token_ids
+        spans = [Span(i, self._detokenizer.add(i), "accepted") for i in drafts[:num_accepted]]
+        spans += self._dropped(drafts[num_accepted:], is_unused=event.num_unused > 0)
+        if event.next_token_id is not None and event.next_token_kind is not None:
+            spans.append(Span(event.next_token_id, self._detokenizer.add(event.next_token_id), event.next_token_kind))
+        return tuple(spans)
+
+    def finish(self) -> str:
+        """Text of an unfinished character at the very end, "" otherwise."""
+        return self._detokenizer.finish()
+
+    def _dropped(self, token_ids: Sequence[int], *, is_unused: bool) -> list[Span]:
+        fork = self._detokenizer.fork()
+        texts = [fork.add(token_id) for token_id in token_ids]
+        if texts and not texts[-1]:
+            texts[-1] = fork.finish()
+        statuses: list[Status] = ["unused" if is_unused else "discarded"] * len(texts)
+        if statuses and not is_unused:
+            statuses[0] = "rejected"
+        return [Span(i, text, status) for i, text, status in zip(token_ids, texts, statuses, strict=True)]

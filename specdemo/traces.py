@@ -1,0 +1,136 @@
+"""Races as files: events and their spans, with provenance, so that a replay needs neither weights nor a tokenizer.
+
+A trace is one JSON document. Reading never executes anything and refuses what it does not understand with one sentence.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from specdemo.errors import TraceError
+from specdemo.events import Event, Finished, Round, Started
+from specdemo.metrics import emitted_token_ids, first_divergence, speedup, summarize
+from specdemo.race import LANES, LaneUpdate
+from specdemo.spans import RETAINED
+
+VERSION = 1
+MAX_TRACE_BYTES = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A finished race. `request` is what was asked for (prompt, drafter, settings), `title` a few words for a menu."""
+
+    title: str
+    category: str
+    request: dict[str, Any]
+    provenance: dict[str, Any]
+    updates: tuple[LaneUpdate, ...]
+
+    def events(self, lane: str) -> tuple[Event, ...]:
+        """The events of one lane, in order."""
+        return tuple(update.event for update in self.updates if update.lane == lane)
+
+    def text(self, lane: str) -> str:
+        """The answer of one lane; a final end-of-text token is counted but not part of the text."""
+        return answer_text(update for update in self.updates if update.lane == lane)
+
+
+def answer_text(updates: Iterable[LaneUpdate]) -> str:
+    """The text of one lane's updates: the retained spans, joined, without a final end-of-text token."""
+    pieces: list[str] = []
+    for update in updates:
+        if isinstance(update.event, Finished) and update.event.reason == "eos" and pieces:
+            pieces.pop()
+        is_tail = isinstance(update.event, Finished)
+        pieces += [span.text for span in update.spans if is_tail or span.status in RETAINED]
+    return "".join(pieces)
+
+
+def compare(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
+    """Both lanes' summaries, the speedup, and whether the two answers are the same ids."""
+    lanes = {lane: [u.event for u in updates if u.lane == lane] for lane in LANES}
+    plain, speculative = (summarize(lanes[lane]) for lane in LANES)
+    divergence = first_divergence(*(emitted_token_ids(lanes[lane]) for lane in LANES))
+    return {
+        "plain": plain.to_dict(),
+        "speculative": speculative.to_dict(),
+        "speedup": speedup(speculative, plain),
+        "identical": divergence is None,
+        "first_divergence": divergence,
+    }
+
+
+def dumps(trace: Trace) -> str:
+    """The trace as a JSON document of one line per event; values that are their type's default are left out."""
+    values = _ADAPTER.dump_python(trace, mode="json", exclude_defaults=True)
+    updates = values.pop("updates")
+    lines = ",\n".join(json.dumps(update, ensure_ascii=False, separators=(",", ":")) for update in updates)
+    head = json.dumps({"specdemo_trace": VERSION, **values}, ensure_ascii=False, indent=1)
+    return head[:-2] + ',\n "updates": [\n' + lines + "\n]}\n"
+
+
+def save(trace: Trace, path: Path) -> None:
+    """Write to a temporary name beside `path`, then rename: an interrupted write leaves nothing half done."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_text(dumps(trace), encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        reason = error.strerror or str(error)
+        raise TraceError(f"cannot write the trace to {path}: {reason}. Choose a folder that can be written.") from error
+
+
+def load(path: Path) -> Trace:
+    """Read a trace file. Raises TraceError in one sentence when it is missing, too large, damaged or of another version."""
+    try:
+        size = path.stat().st_size
+        if size > MAX_TRACE_BYTES:
+            limit = MAX_TRACE_BYTES // 1_000_000
+            raise TraceError(f"{path.name} has {size} bytes; a trace has at most {limit} MB. {_REMEDY}")
+        return loads(path.read_text(encoding="utf-8"), path.name)
+    except OSError as error:
+        raise TraceError(f"cannot read {path.name}: {error.strerror or error}. {_REMEDY}") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{path.name} is not a trace: it is not UTF-8 text. {_REMEDY}") from error
+
+
+def loads(text: str, name: str = "the text") -> Trace:
+    """Inverse of `dumps`; raises TraceError as `load` does."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{name} is not a trace: it is not JSON. {_REMEDY}") from error
+    version = document.get("specdemo_trace") if isinstance(document, dict) else None
+    if version != VERSION:
+        raise TraceError(f"{name} has trace version {version!r}; this program reads version {VERSION}. {_REMEDY}")
+    try:
+        trace = _ADAPTER.validate_python(document)
+    except ValidationError as error:
+        problems = error.errors()
+        first = next((p for p in problems if p["type"] != "missing"), problems[0])
+        place = ".".join(str(part) for part in first["loc"])
+        raise TraceError(f"{name} is damaged at {place}: {first['msg']}. {_REMEDY}") from error
+    _check_grammar(trace, name)
+    return trace
+
+
+def _check_grammar(trace: Trace, name: str) -> None:
+    """A race is, for each lane, Started, Round*, Finished; a lane that never started is just Finished."""
+    for lane in LANES:
+        kinds = [type(event) for event in trace.events(lane)]
+        body = kinds[1:-1] if kinds[:1] == [Started] else kinds[:-1]
+        if kinds[-1:] != [Finished] or set(body) - {Round}:
+            raise TraceError(f"{name} is damaged: lane {lane} is not started, rounds, finished. {_REMEDY}")
+    if any(update.lane not in LANES for update in trace.updates):
+        raise TraceError(f"{name} is damaged: a lane has an unknown name; lanes are {' and '.join(LANES)}. {_REMEDY}")
+
+
+_REMEDY = "Choose a file that this program saved."
+_ADAPTER = TypeAdapter(Trace)
