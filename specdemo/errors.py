@@ -22,3 +22,7 @@ class ModelError(SpecdemoError):
 
 class TraceError(SpecdemoError):
     """A trace file is missing, damaged or of a version this program does not read."""
+
+
+class SpaceError(SpecdemoError):
+    """The Spacefile, or the README that its card is written into, cannot be used."""

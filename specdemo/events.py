@@ -1,6 +1,6 @@
 """What happens during one generation, as immutable values: `Started, Round*, Finished`.
 
-Plain ints, floats, strings and tuples only, so that an event can be stored, sent and replayed. Knows no model and no text.
+Plain ints, floats, strings and tuples only, so that an event can be stored, sent and replayed. Knows no model, no text.
 """
 
 from collections.abc import Mapping
@@ -18,10 +18,11 @@ TopTokens = tuple[tuple[int, float], ...]
 class PositionEvidence:
     """Why one draft token was accepted or rejected, in the numbers that the rule used.
 
-    `uniform` is the random number compared with `accept_prob`; None where the rule draws none (greedy, coupled, typical).
-    `draft_score` and `target_score` are what the rule compared besides probabilities: under `coupled` log-probability plus
-    noise of the drafted token and of the winner, under `greedy` the drafted token's and the best logit, under `block` the running product and h,
-    under `typical` the drafted token's probability and the threshold. None where there is no such number.
+    `uniform` is the random number compared with `accept_prob`; None where the rule draws none (greedy, coupled,
+    typical). `draft_score` and `target_score` are what the rule compared besides probabilities: under `coupled`
+    log-probability plus noise of the drafted token and of the winner, under `greedy` the drafted token's and the best
+    logit, under `block` the running product and h, under `typical` the drafted token's probability and the threshold.
+    None where there is no such number.
     """
 
     token_id: int
@@ -72,9 +73,10 @@ class Started:
 class Round:
     """One propose, verify, accept cycle.
 
-    Counts: drafted = accepted + rejected + unused. `num_unused` drafts were cut by a stop or the length cap behind the last
-    retained token, and never judged. `next_token_id` is None when a stop ended the accepted prefix.
-    Seconds are the lane's own clock, device-synchronised; bytes are the weights read by the drafter's and the target's passes.
+    Counts: drafted = accepted + rejected + unused. `num_unused` drafts were cut by a stop or the length cap behind the
+    last retained token, and never judged. `next_token_id` is None when a stop ended the accepted prefix.
+    Seconds are the lane's own clock, device-synchronised; bytes are the weights read by the drafter's and the target's
+    passes.
     """
 
     index: int
@@ -92,10 +94,13 @@ class Round:
 
     def __post_init__(self) -> None:
         drafted = len(self.draft_token_ids)
-        assert 0 <= self.num_accepted <= drafted - self.num_unused, "accepted + unused exceed drafted"
+        assert self.num_accepted >= 0 and self.num_unused >= 0, "counts are never negative"
+        assert self.num_accepted + self.num_unused <= drafted, "accepted + unused exceed drafted"
         assert (self.next_token_id is None) == (self.next_token_kind is None), "a next token and its kind go together"
         if self.next_token_kind is None:
-            assert self.num_accepted > 0 and self.num_rejected == 0, "only a stop inside accepted drafts has no next token"
+            assert self.num_accepted > 0 and self.num_rejected == 0, (
+                "only a stop inside accepted drafts has no next token"
+            )
         else:
             assert self.num_unused == 0, "drafts are unused only behind a stop inside the accepted ones"
             assert self.next_token_kind == self._expected_kind(), "kind contradicts the counts"

@@ -15,7 +15,8 @@ from specdemo.events import Event, Finished, Round, Started
 class Summary:
     """What one lane did. Seconds are the lane's own clock, bytes are weights read by its passes.
 
-    `accepted_length_histogram[n]` counts the rounds with drafts in which n were accepted; rounds without drafts are not in it.
+    `accepted_length_histogram[n]` counts the rounds with drafts in which n were accepted; rounds without drafts are not
+    in it.
     """
 
     num_tokens: int
@@ -138,7 +139,7 @@ def _histogram(drafted: Sequence[Round]) -> tuple[int, ...]:
 
 
 def _acceptance_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...]:
-    """Of the drafts judged at each position of a round, the share that was accepted (conditional on those before it)."""
+    """Of the drafts judged at each position of a round, the share that was accepted (given that those before were)."""
     longest = max((len(r.draft_token_ids) for r in drafted), default=0)
     accepted = [sum(r.num_accepted > i for r in drafted) for i in range(longest)]
     judged = [sum(r.num_judged > i for r in drafted) for i in range(longest)]

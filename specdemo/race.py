@@ -4,6 +4,7 @@ Pure Python and no sleep: who shows a race decides how fast it plays.
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -22,7 +23,9 @@ def race(lanes: Mapping[str, Iterator[Event]]) -> Iterator[tuple[str, Event]]:
     closes every lane.
     """
     clocks = dict.fromkeys(lanes, 0.0)
-    try:
+    with ExitStack() as closing:
+        for lane in lanes.values():
+            closing.callback(getattr(lane, "close", _nothing))
         while clocks:
             name = min(clocks, key=clocks.__getitem__)
             event = _advance(lanes[name])
@@ -30,11 +33,10 @@ def race(lanes: Mapping[str, Iterator[Event]]) -> Iterator[tuple[str, Event]]:
             clocks[name] += _seconds(event)
             if isinstance(event, Finished):
                 del clocks[name]
-    finally:
-        for lane in lanes.values():
-            close = getattr(lane, "close", None)
-            if close is not None:
-                close()
+
+
+def _nothing() -> None:
+    """What closing means for a lane that is a plain iterator."""
 
 
 def _advance(lane: Iterator[Event]) -> Event:
@@ -54,7 +56,8 @@ def _seconds(event: Event) -> float:
 class RaceRequest:
     """What a person asks for: a prompt for a target, a drafter, and the settings of both lanes.
 
-    `raw` feeds the prompt as it is instead of through the chat template; `system` is the system turn ("" = the template's own).
+    `raw` feeds the prompt as it is instead of through the chat template; `system` is the system turn ("" = the
+    template's own).
     """
 
     prompt: str
@@ -85,7 +88,7 @@ class EngineStatus:
 
 @dataclass(frozen=True, slots=True)
 class DrafterInfo:
-    """A drafter that can be chosen: its name, a label in plain words, and why it is not the default where that needs saying."""
+    """A drafter that can be chosen: its name, a label in plain words, and why it is not the default, if so."""
 
     name: str
     label: str

@@ -3,7 +3,6 @@
 Knows no model: limits that depend on one (context length, prompt length) are checked where the model is.
 """
 
-import math
 from dataclasses import asdict, dataclass, fields
 
 from specdemo.errors import SettingsError
@@ -52,7 +51,8 @@ class DecodeSettings:
 
     def __post_init__(self) -> None:
         for name, low, high, label in _RANGES:
-            _check_range(label, getattr(self, name), low, high, whole=isinstance(low, int))
+            # JSON and sliders may write 4 as 4.0; what counts tokens must be an int.
+            object.__setattr__(self, name, _checked(label, getattr(self, name), low, high))
         if 0.0 < self.temperature < _LOWEST_SAMPLING_TEMPERATURE:
             raise SettingsError(
                 f"temperature is {self.temperature:g}; it must be 0 (greedy) or from "
@@ -62,6 +62,7 @@ class DecodeSettings:
             raise SettingsError("top-p is 0, which keeps no token; give a number above 0, or 1 to switch it off.")
         _check_choice("rule", self.rule, RULES)
         _check_choice("schedule", self.schedule, SCHEDULES)
+        _check_choice("evidence", self.evidence, (True, False))
         if any(not text for text in self.stop):
             raise SettingsError("a stop string is empty, which would stop at once; give at least one character.")
 
@@ -95,13 +96,17 @@ def _strings(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _check_range(label: str, value: object, low: float, high: float, *, whole: bool) -> None:
-    kind = "a whole number" if whole else "a number"
-    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not is_number or (whole and value != int(value)) or not low <= value <= high:  # type: ignore[operator, arg-type]
-        raise SettingsError(f"{label} is {value!r}; it must be {kind} from {low:g} to {high:g}.")
+def _checked(label: str, value: object, low: float, high: float) -> float:
+    is_whole = isinstance(low, int)
+    if isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high:
+        if not is_whole:
+            return float(value)
+        if value == int(value):
+            return int(value)
+    kind = "a whole number" if is_whole else "a number"
+    raise SettingsError(f"{label} is {value!r}; it must be {kind} from {low} to {high}.")
 
 
-def _check_choice(label: str, value: object, choices: tuple[str, ...]) -> None:
+def _check_choice(label: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices:
-        raise SettingsError(f"{label} is {value!r}; it must be one of {', '.join(choices)}.")
+        raise SettingsError(f"{label} is {value!r}; it must be one of {', '.join(map(str, choices))}.")

@@ -1,7 +1,7 @@
 """Token ids to display spans, incrementally; spans are addressed by token index, never found by searching text.
 
-Knows no tokenizer: it takes a function from ids to text. The retained spans of a lane, joined, are exactly the decoded answer:
-a character that spans several tokens appears once, with the token that completes it.
+Knows no tokenizer: it takes a function from ids to text. The retained spans of a lane, joined, are exactly the decoded
+answer: a character that spans several tokens appears once, with the token that completes it.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,8 @@ class Span:
 class Detokenizer:
     """Ids in, text out as soon as it is final.
 
-    Only the tokens since the last complete character are decoded again, so the cost of a token does not grow with the answer.
+    Only the tokens since the last complete character are decoded again, so the cost of a token does not grow with the
+    answer.
     """
 
     def __init__(self, decode_text: DecodeText) -> None:
@@ -49,12 +50,15 @@ class Detokenizer:
         """The text that this token makes final; "" while a character is incomplete."""
         self._window.append(token_id)
         text = self._decode_text(self._window)
-        end = len(text) - _num_held(text)
+        is_full = len(self._window) > _LONGEST_WINDOW
+        num_held = _num_held(text) if is_full else _num_marks(text)
+        # A tokenizer with byte fallback takes characters back while the next one is incomplete; what was shown stays.
+        end = max(self._num_known_chars, len(text) - num_held)
         piece = text[self._num_known_chars : end]
         self._num_known_chars = end
-        if end == len(text):
+        if not num_held:
             self._rebase(self._num_known_tokens)
-        elif len(self._window) > _LONGEST_WINDOW:
+        elif is_full:
             self._rebase(len(self._window) - _LONGEST_WINDOW // 4)
         return piece
 
@@ -72,9 +76,13 @@ class Detokenizer:
         self._num_known_chars = len(text) - _num_held(text)
 
 
+def _num_marks(text: str) -> int:
+    return len(text) - len(text.rstrip(_INCOMPLETE))
+
+
 def _num_held(text: str) -> int:
     """Trailing replacement marks that later bytes may still turn into a character (UTF-8 leaves at most three open)."""
-    return min(len(text) - len(text.rstrip(_INCOMPLETE)), 3)
+    return min(_num_marks(text), 3)
 
 
 class LaneSpans:

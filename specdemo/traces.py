@@ -79,16 +79,18 @@ def save(trace: Trace, path: Path) -> None:
     """Write to a temporary name beside `path`, then rename: an interrupted write leaves nothing half done."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_text(dumps(trace), encoding="utf-8")
+        temporary.write_bytes(dumps(trace).encode())
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         reason = error.strerror or str(error)
         raise TraceError(f"cannot write the trace to {path}: {reason}. Choose a folder that can be written.") from error
+    except UnicodeEncodeError as error:
+        raise TraceError(f"cannot write the trace to {path}: {_HALF_CHARACTER}") from error
 
 
 def load(path: Path) -> Trace:
-    """Read a trace file. Raises TraceError in one sentence when it is missing, too large, damaged or of another version."""
+    """Read a trace file. Raises TraceError, in a line, when it is missing, too large, damaged or of another version."""
     try:
         size = path.stat().st_size
         if size > MAX_TRACE_BYTES:
@@ -125,12 +127,13 @@ def _check_grammar(trace: Trace, name: str) -> None:
     """A race is, for each lane, Started, Round*, Finished; a lane that never started is just Finished."""
     for lane in LANES:
         kinds = [type(event) for event in trace.events(lane)]
-        body = kinds[1:-1] if kinds[:1] == [Started] else kinds[:-1]
-        if kinds[-1:] != [Finished] or set(body) - {Round}:
+        is_whole = kinds[:1] == [Started] and kinds[-1:] == [Finished] and not set(kinds[1:-1]) - {Round}
+        if not is_whole and kinds != [Finished]:
             raise TraceError(f"{name} is damaged: lane {lane} is not started, rounds, finished. {_REMEDY}")
     if any(update.lane not in LANES for update in trace.updates):
         raise TraceError(f"{name} is damaged: a lane has an unknown name; lanes are {' and '.join(LANES)}. {_REMEDY}")
 
 
+_HALF_CHARACTER = "its text holds half of a character (an unpaired surrogate). Remove it from the prompt."
 _REMEDY = "Choose a file that this program saved."
 _ADAPTER = TypeAdapter(Trace)

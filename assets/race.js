@@ -1,0 +1,258 @@
+// The race component: takes the growing value from Gradio, paints it, and answers the person's keys and buttons.
+
+const refs = {};
+for (const node of element.querySelectorAll("[data-ref]")) refs[node.dataset.ref] = node;
+const lanes = ["plain", "speculative"].map(createLane);
+const roundBox = createRoundBox();
+const retired = new Set();
+let view = { run: null, head: null, state: "idle", numRows: 0, done: null, message: "", isOver: true, isStopped: false };
+let charts = null;
+let chosenRound = null;
+const isNarrow = matchMedia("(max-width: 768px)");
+let lastNews = 0;
+const player = createPlayer(show);
+
+function receive(value) {
+  if (!value || retired.has(value.run)) return;
+  if (value.run !== view.run) startRun(value);
+  if (view.isStopped) return;
+  for (const text of value.rows.slice(view.numRows)) {
+    const row = JSON.parse(text);
+    receiveRow(lanes[row.l], row);
+  }
+  const isNews = value.rows.length > view.numRows || value.state !== view.state;
+  Object.assign(view, { numRows: value.rows.length, state: value.state, done: value.done, message: value.message });
+  view.isOver = ["done", "failed", "idle"].includes(value.state);
+  if (isNews) lastNews = performance.now();
+  if (isNews && view.head?.origin === "live") player.follow();
+  show();
+}
+
+function startRun(value) {
+  if (view.run) retired.add(view.run);
+  player.halt();
+  lanes.forEach(resetLane);
+  chosenRound = null;
+  view = { run: value.run, head: value.head, numRows: 0, isOver: false, isStopped: false };
+  player.time = 0;
+  charts = { rate: rateChart(refs.chartRate), histogram: histogramChart(refs.chartHistogram), time: timeChart(refs.chartTime) };
+  charts.histogram.grow(value.head?.k ?? 4);
+  roundBox.clear();
+  setText(refs.aria, "");
+  if (value.head && value.head.origin !== "live") queueMicrotask(() => player.play());
+}
+
+// Bring what is painted to the playhead, then every figure to what is painted.
+function show() {
+  const time = player.time + 1e-9;
+  for (const [index, lane] of lanes.entries()) {
+    while (lane.painted.length < lane.rows.length && lane.rows[lane.painted.length].at <= time) forward(index, lane);
+    while (lane.painted.length && lane.painted.at(-1).row.at > time) backward(index, lane);
+  }
+  showDraft(time);
+  showFigures();
+}
+
+function forward(index, lane) {
+  const row = lane.rows[lane.painted.length];
+  paintRow(lane, row);
+  if (row.e !== "r") return;
+  chosenRound = null;
+  charts.rate.add(index, row.c, row.r ?? 0);
+  if (row.h !== null) charts.histogram.add(row.h, 1);
+}
+
+function backward(index, lane) {
+  const row = unpaintRow(lane);
+  if (row.e !== "r") return;
+  chosenRound = null;
+  charts.rate.remove(index);
+  if (row.h !== null) charts.histogram.add(row.h, -1);
+}
+
+function showDraft(time) {
+  const lane = lanes[1];
+  const row = lane.rows[lane.painted.length];
+  const numDrafts = row?.h == null ? 0 : row.s.filter(([, , status]) => "ardu".includes(status)).length;
+  const share = numDrafts ? (time - row.start) / Math.max(row.t[0], 1e-9) : 0;
+  if (isStill.matches || share <= 0 || time - row.start < 1e-6) hidePending(lane);
+  else showPending(lane, row, Math.min(numDrafts, Math.ceil(share * numDrafts)));
+}
+
+function timeAxis() {
+  const [plain] = lanes;
+  const row = plain.rows.findLast((one) => one.e === "r");
+  if (view.isOver || !row) return Math.max(end(), 1e-3);
+  return Math.max(end(), (row.c / Math.max(row.n, 1)) * (view.head?.max_new_tokens ?? row.n));
+}
+
+function showFigures() {
+  const axis = timeAxis();
+  for (const lane of lanes) paintLaneFigures(lane, axis, player.time);
+  if (charts) {
+    charts.rate.paint(axis);
+    charts.histogram.paint();
+    charts.time.paint(lanes.map((lane) => lastRound(lane)?.m.map((part) => part ?? 0) ?? [0, 0, 0]));
+  }
+  showRound();
+  showVerdict(isAtEnd());
+  showControls();
+}
+
+function showRound() {
+  const pending = chosenRound ? null : lanes[1].pending?.row;
+  const row = chosenRound ?? pending ?? lastRound(lanes[1]);
+  if (row) roundBox.paint(row, Boolean(pending), lastRound(lanes[0]));
+  else roundBox.clear();
+}
+
+function isAtEnd() {
+  return view.isOver && !player.isLive && lanes.every((lane) => lane.painted.length === lane.rows.length);
+}
+
+function showControls() {
+  const canPlay = !player.isLive && view.isOver && end() > 0;
+  for (const name of ["step", "back", "position"]) refs[name].disabled = !canPlay;
+  refs.play.disabled = !canPlay && !canStop();
+  refs.save.disabled = !(view.isOver && lanes.some((lane) => lane.rows.length));
+  const label = say(canStop() ? "stop" : player.isPlaying ? "pause" : "play");
+  refs.play.classList.toggle("playing", player.isPlaying);
+  refs.play.classList.toggle("live", canStop());
+  if (refs.play.title !== label) {
+    refs.play.title = label;
+    refs.play.setAttribute("aria-label", label);
+  }
+  if (document.activeElement !== refs.position || player.isPlaying) {
+    refs.position.value = end() ? Math.round((player.time / end()) * 1000) : 0;
+  }
+}
+
+function showHead() {
+  const head = view.head;
+  setText(refs.asked, head ? `${say("asked_" + head.origin)} · ${head.prompt.slice(0, 300)}` : say("tagline"));
+  refs.asked.title = head ? head.prompt.slice(0, 2000) : "";
+  refs.machine.hidden = !head?.machine;
+  setText(refs.machine, head?.machine ?? "");
+  const key = head?.adaptive ? "adaptive_sub" : "speculative_sub";
+  setText(refs.speculativeSub, head ? say(key, { drafter: head.drafter, k: head.k }) : "");
+}
+
+function showEngine() {
+  const { state, message, progress } = props.engine;
+  const share = progress == null ? "" : ` ${Math.round(progress * 100)} %`;
+  refs.engine.className = `race-engine ${state}`;
+  refs.engine.title = message;
+  setText(refs.engineText, say(`engine_${state}`) + (state === "ready" ? "" : share));
+  refs.engineBar.hidden = !["fetching", "loading"].includes(state);
+  if (progress == null) refs.engineBar.removeAttribute("value");
+  else refs.engineBar.value = progress;
+}
+
+function canStop() {
+  return !view.isOver && view.head?.origin === "live";
+}
+
+// The page's Stop button also tells the server, and its click comes back here.
+function askToStop() {
+  document.querySelector("#stop-button")?.click();
+}
+
+// On a phone the settings cover the race; they open again by their own button.
+function closeDrawer() {
+  const toggle = document.querySelector("#settings.open .toggle-button");
+  if (isNarrow.matches) toggle?.click();
+}
+
+// The browser stops at once; the server ends the run at its next update.
+function stop() {
+  if (view.isOver || view.isStopped) return;
+  player.halt();
+  for (const lane of lanes) {
+    hidePending(lane);
+    lane.rows.length = lane.painted.length;
+    lane.clock = lastRound(lane)?.c ?? 0;
+    if (!lane.finish || !lane.rows.includes(lane.finish)) receiveRow(lane, { e: "f", reason: "cancelled", message: "" });
+  }
+  Object.assign(view, { isStopped: true, isOver: true });
+  player.time = end();
+  show();
+}
+
+async function copyAnswer(lane) {
+  const text = answerOf(lane);
+  const button = lane.parts.copy;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    copyBySelection(text);
+  }
+  setText(button, say("copied"));
+  setTimeout(() => setText(button, say("copy")), 1200);
+}
+
+// The clipboard API is missing where the page is served over plain HTTP.
+function copyBySelection(text) {
+  const area = create("textarea", "race-aria", document.body);
+  area.value = text;
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+function onKey(event) {
+  const isElsewhere = event.target !== document.body && !element.contains(event.target);
+  if (!element.isConnected || isElsewhere || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.matches("input, select, textarea")) return;
+  if (event.key === "ArrowRight" && !refs.step.disabled) player.step(1);
+  else if (event.key === "ArrowLeft" && !refs.back.disabled) player.step(-1);
+  else if (event.key === "Escape" && canStop()) askToStop();
+  else if (event.key === " " && !event.target.matches("button") && !refs.play.disabled) togglePlay();
+  else return;
+  event.preventDefault();
+}
+
+function togglePlay() {
+  if (canStop()) askToStop();
+  else if (player.isPlaying) player.pause();
+  else player.play();
+}
+
+function translateAll() {
+  translateSkeleton();
+  showHead();
+  showEngine();
+  show();
+}
+
+refs.play.addEventListener("click", togglePlay);
+refs.step.addEventListener("click", () => player.step(1));
+refs.back.addEventListener("click", () => player.step(-1));
+refs.position.addEventListener("input", () => player.goTo((refs.position.value / 1000) * end()));
+refs.speed.addEventListener("change", () => {
+  player.speed = refs.speed.value === "max" ? Infinity : Number(refs.speed.value);
+});
+refs.save.addEventListener("click", () => trigger("save"));
+refs.open.addEventListener("click", () => document.querySelector("#open-race")?.click());
+for (const lane of lanes) {
+  lane.parts.copy.addEventListener("click", () => copyAnswer(lane));
+  lane.parts.text.addEventListener("pointerover", (event) => describeToken(lane, event.target));
+  lane.parts.text.addEventListener("click", ({ target }) => {
+    if (lane.name !== "speculative" || target.token?.id === undefined || player.isPlaying || player.isLive) return;
+    chosenRound = target.token.row;
+    showRound();
+  });
+}
+document.addEventListener("keydown", onKey);
+document.addEventListener("click", ({ target }) => {
+  if (target.closest?.("#stop-button")) stop();
+  if (target.closest?.("#race-button")) closeDrawer();
+}, true);
+new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
+watch("value", () => {
+  receive(props.value);
+  showHead();
+});
+watch("engine", showEngine);
+receive(props.value);
+translateAll();
+setTimeout(closeDrawer, 0);

@@ -1,0 +1,162 @@
+// One lane: rows in, token nodes out. A row can be painted and unpainted, so that the player moves both ways.
+
+const RETAINED = new Set(["a", "c", "b", "p"]);
+const HIDDEN_MARKS = /[\u0000-\u0008\u000b-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+function createLane(name) {
+  const host = element.querySelector(`[data-lane="${name}"]`);
+  const parts = {};
+  for (const node of host.querySelectorAll("[data-part]")) parts[node.dataset.part] = node;
+  const lane = { name, host, parts, isFollowing: true };
+  parts.text.addEventListener("scroll", () => {
+    const { scrollTop, scrollHeight, clientHeight } = parts.text;
+    lane.isFollowing = scrollHeight - scrollTop - clientHeight < 24;
+  });
+  resetLane(lane);
+  return lane;
+}
+
+function resetLane(lane) {
+  Object.assign(lane, { rows: [], painted: [], pending: null, clock: 0, finish: null, reason: null, isFollowing: true, isDirty: true });
+  lane.parts.text.replaceChildren();
+  lane.parts.notes.replaceChildren();
+  setText(lane.parts.reason, "");
+}
+
+function receiveRow(lane, row) {
+  if (row.e === "r") lane.clock = row.c;
+  row.start = lane.rows.findLast?.((known) => known.e === "r")?.c ?? 0;
+  row.at = lane.clock;
+  lane.rows.push(row);
+  if (row.e === "f") lane.finish = row;
+}
+
+// What the copy button copies: the retained spans, without a final end-of-text token.
+function answerOf(lane) {
+  const pieces = [];
+  for (const row of lane.rows) {
+    if (row.e === "f" && row.reason === "eos") pieces.pop();
+    for (const [, text, status] of row.s ?? []) if (row.e === "f" || RETAINED.has(status)) pieces.push(text);
+  }
+  return pieces.join("");
+}
+
+function tokenNode(lane, text, status, row) {
+  const node = create("span", `tok ${status}`, lane.parts.text);
+  node.textContent = text;
+  node.token = { row, status };
+  if (text.endsWith("\n")) node.dataset.newline = "";
+  const marks = text.match(HIDDEN_MARKS);
+  if (marks) node.dataset.marks = marks.map((mark) => PICTURES[mark] ?? hiddenPicture(mark)).join("");
+  return node;
+}
+
+function hiddenPicture(mark) {
+  const code = mark.codePointAt(0);
+  return code < 0x80 ? controlPicture(mark) : "U+" + code.toString(16).toUpperCase();
+}
+
+function showPending(lane, row, numShown) {
+  if (lane.pending && lane.pending.row !== row) hidePending(lane);
+  lane.pending ??= { row, nodes: [] };
+  const drafts = row.s.filter(([, , status]) => "ardu".includes(status));
+  for (const [, text] of drafts.slice(lane.pending.nodes.length, numShown)) {
+    lane.pending.nodes.push(tokenNode(lane, text, "w", row));
+    lane.isDirty = true;
+  }
+}
+
+function hidePending(lane) {
+  lane.pending?.nodes.forEach((node) => node.remove());
+  lane.pending = null;
+}
+
+function paintRow(lane, row) {
+  const drafted = lane.pending?.row === row ? lane.pending.nodes : (hidePending(lane), []);
+  lane.pending = null;
+  const nodes = (row.e === "r" ? row.s ?? [] : []).map(([id, text, status], i) => {
+    const node = drafted[i] ?? tokenNode(lane, text, status, row);
+    node.className = `tok ${status}${i === 0 && lane.name === "speculative" ? " first" : ""}`;
+    node.token = { row, status, id, text };
+    return node;
+  });
+  lane.painted.push({ row, nodes, undo: row.e === "r" ? null : paintEnds(lane, row) });
+  lane.isDirty = true;
+}
+
+function unpaintRow(lane) {
+  const { row, nodes, undo } = lane.painted.pop();
+  hidePending(lane);
+  nodes.forEach((node) => node.remove());
+  undo?.();
+  lane.isDirty = true;
+  return row;
+}
+
+function paintEnds(lane, row) {
+  return row.e === "s" ? paintNotes(lane, row.notes) : paintFinish(lane, row);
+}
+
+function paintNotes(lane, notes) {
+  const nodes = notes.map((note) => {
+    const node = create("span", "race-note", lane.parts.notes);
+    node.textContent = note;
+    return node;
+  });
+  return () => nodes.forEach((node) => node.remove());
+}
+
+function paintFinish(lane, row) {
+  const last = lastRetained(lane);
+  const text = last?.textContent;
+  if (last && row.reason === "eos") {
+    last.classList.add("eos");
+    last.textContent = "";
+  }
+  if (last && row.s) last.append(...row.s.map(([, tail]) => document.createTextNode(tail)));
+  const message = row.message ? create("p", "race-failed", lane.parts.text) : null;
+  if (message) message.textContent = row.message;
+  lane.reason = row.reason;
+  return () => {
+    message?.remove();
+    lane.reason = null;
+    if (!last) return;
+    last.classList.remove("eos");
+    last.textContent = text;
+  };
+}
+
+function lastRetained(lane) {
+  for (const { nodes } of lane.painted.toReversed?.() ?? [...lane.painted].reverse()) {
+    const node = nodes.findLast((one) => RETAINED.has(one.token.status));
+    if (node) return node;
+  }
+  return null;
+}
+
+function lastRound(lane) {
+  for (let i = lane.painted.length - 1; i >= 0; i -= 1) if (lane.painted[i].row.e === "r") return lane.painted[i].row;
+  return null;
+}
+
+function paintLaneFigures(lane, axis, time) {
+  const row = lastRound(lane);
+  setText(lane.parts.rate, number(row?.r, 1));
+  const shown = Math.min(time, lane.clock);
+  lane.parts.bar.style.transform = `scaleX(${axis ? Math.min(1, shown / axis) : 0})`;
+  const values = { tokens: row?.n ?? 0, seconds: number(row?.c ?? 0, 2), passes: row?.p ?? 0, bytes: bytes(row?.b ?? 0) };
+  setText(lane.parts.counts, say("counts", { ...values, first: number(row?.f, 2) }));
+  setText(lane.parts.reason, lane.reason ? say(`reason_${lane.reason}`) : "");
+  if (lane.isDirty && lane.isFollowing) lane.parts.text.scrollTop = lane.parts.text.scrollHeight;
+  lane.isDirty = false;
+}
+
+// The tooltip is written when it is asked for: most tokens are never pointed at.
+function describeToken(lane, node) {
+  if (!node.token || node.token.id === undefined) return;
+  const { row, status, id, text } = node.token;
+  const all = lane.painted.flatMap(({ nodes }) => nodes).filter((one) => RETAINED.has(one.token.status));
+  const index = all.indexOf(node);
+  const words = { id, text: visible(text), status: say(STATUS_TEXTS[status]), round: row.i + 1 };
+  node.title = say("tip", { ...words, index: index < 0 ? "–" : index });
+}

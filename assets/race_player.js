@@ -1,0 +1,100 @@
+// The playhead: one time on the lanes' own clocks. Live it follows what has arrived, in a replay it runs at the chosen speed.
+
+const SECONDS_TO_CATCH_UP = 0.15;
+const MS_BETWEEN_PAINTS = 40;
+const ROWS_PER_PAINT_AT_MAX = 24;
+const isStill = matchMedia("(prefers-reduced-motion: reduce)");
+
+function createPlayer(show) {
+  const player = { time: 0, isPlaying: false, isLive: false, speed: 1 };
+  let frame = 0;
+  let before = 0;
+  let shown = 0;
+
+  function loop(now) {
+    frame = 0;
+    if (!element.isConnected) return;
+    if (now - before >= MS_BETWEEN_PAINTS) {
+      const time = player.time;
+      advance(Math.min(now - before, 250) / 1000);
+      before = now;
+      if (player.time !== time || !player.isLive || now - shown > 1000) {
+        shown = now;
+        show();
+      }
+    }
+    if (player.isPlaying || player.isLive) wake();
+  }
+
+  function wake() {
+    if (!frame) frame = requestAnimationFrame(loop);
+  }
+
+  function advance(seconds) {
+    const limit = player.isLive ? frontier() : end();
+    const left = limit - player.time;
+    if (player.isLive) player.time += left * Math.min(1, seconds / SECONDS_TO_CATCH_UP);
+    else if (player.speed === Infinity) player.time = timeAfterRows(ROWS_PER_PAINT_AT_MAX);
+    else player.time += seconds * player.speed;
+    if (limit - player.time < 1e-3) player.time = limit;
+    if (player.isLive && player.time >= limit && view.isOver) player.isLive = false;
+    if (!player.isLive && player.time >= limit) player.isPlaying = false;
+  }
+
+  return Object.assign(player, {
+    follow() {
+      Object.assign(player, { isLive: true, isPlaying: false });
+      wake();
+    },
+    play() {
+      if (player.isLive) return;
+      if (player.time >= end() - 1e-9) player.time = 0;
+      player.isPlaying = true;
+      before = performance.now();
+      wake();
+      show();
+    },
+    pause() {
+      player.isPlaying = false;
+      show();
+    },
+    halt() {
+      Object.assign(player, { isLive: false, isPlaying: false });
+    },
+    goTo(time) {
+      if (player.isLive) return;
+      Object.assign(player, { time: Math.max(0, Math.min(end(), time)), isPlaying: false });
+      show();
+    },
+    step(direction) {
+      const ends = roundEnds();
+      const next = direction > 0
+        ? ends.find((time) => time > player.time + 1e-9) ?? end()
+        : ends.findLast((time) => time < player.time - 1e-9) ?? 0;
+      player.goTo(next);
+    },
+  });
+}
+
+function end() {
+  return Math.max(...lanes.map((lane) => lane.clock));
+}
+
+// Live, a lane that is still running may append before this time no more.
+function frontier() {
+  const running = lanes.filter((lane) => !lane.finish);
+  return running.length ? Math.min(...running.map((lane) => lane.clock)) : end();
+}
+
+function timeAfterRows(count) {
+  const waiting = lanes.flatMap((lane) => lane.rows.slice(lane.painted.length, lane.painted.length + count));
+  const times = waiting.map((row) => row.at).sort((one, other) => one - other);
+  return times.length ? times[Math.min(count, times.length) - 1] : end();
+}
+
+// Rounds of the speculative lane; behind its end, those of the plain lane.
+function roundEnds() {
+  const [plain, speculative] = lanes.map((lane) => lane.rows.filter((row) => row.e === "r").map((row) => row.c));
+  const last = speculative.at(-1) ?? 0;
+  return [...speculative, ...plain.filter((time) => time > last)];
+}

@@ -1,0 +1,72 @@
+// Words, numbers and visible tokens. All text reaches the page through textContent, title or setAttribute, never as markup.
+
+const PICTURES = { " ": "␣", "\n": "↵", "\t": "⇥", "\u00a0": "⍽" };
+const STATUS_TEXTS = {
+  a: "accepted", r: "rejected", d: "discarded", c: "corrected", b: "bonus", p: "plain_token", u: "unused", w: "pending",
+};
+
+function language() {
+  return document.documentElement.lang.toLowerCase().startsWith("zh") ? "zh" : "en";
+}
+
+function say(key, values) {
+  const text = props.texts[language()][key];
+  // A replacer function: a `$&` inside a value must stay as it is.
+  return values ? text.replace(/\{(\w+)\}/g, (mark, name) => (name in values ? String(values[name]) : mark)) : text;
+}
+
+function visible(text) {
+  if (text === "") return "…";
+  return text.replace(/[\s\u0000-\u001f\u007f]/g, (mark) => PICTURES[mark] ?? controlPicture(mark));
+}
+
+function controlPicture(mark) {
+  const code = mark.codePointAt(0);
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+  return code === 0x7f ? "␡" : mark;
+}
+
+function number(value, digits) {
+  return value == null ? "–" : value.toFixed(digits);
+}
+
+function percent(value) {
+  return value == null ? "–" : (value * 100).toFixed(1) + " %";
+}
+
+function milliseconds(seconds) {
+  const value = seconds * 1000;
+  return value.toFixed(value < 10 ? 1 : 0);
+}
+
+function bytes(value) {
+  if (value >= 1e9) return (value / 1e9).toFixed(value < 1e10 ? 1 : 0) + " GB";
+  return (value / 1e6).toFixed(0) + " MB";
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+function create(name, className, parent) {
+  const node = document.createElement(name);
+  node.className = className;
+  parent?.append(node);
+  return node;
+}
+
+function createSvg(name, attributes, parent) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  parent?.append(node);
+  return node;
+}
+
+function translateSkeleton() {
+  for (const node of element.querySelectorAll("[data-text]")) setText(node, say(node.dataset.text));
+  for (const node of element.querySelectorAll("[data-tip]")) {
+    node.title = say(node.dataset.tip);
+    if (node.matches("button, select, input") && !node.dataset.text) node.setAttribute("aria-label", node.title);
+  }
+  for (const node of element.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
+}

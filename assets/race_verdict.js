@@ -1,0 +1,63 @@
+// What the race says: the line on top and the figures below it.
+
+function showVerdict(isEnd) {
+  const [plain, speculative] = lanes.map(lastRound);
+  const latest = [plain, speculative].filter(Boolean).sort((one, other) => one.c - other.c).at(-1);
+  const done = isEnd ? view.done : null;
+  const speedup = done ? done.speedup : latest?.x;
+  setText(refs.speedup, speedup == null ? "–" : number(speedup, 2) + "×");
+  refs.verdict.classList.toggle("loses", speedup != null && speedup < 1);
+  refs.verdict.classList.toggle("over", Boolean(done));
+  const [headline, detail] = wording(plain, speculative, done);
+  setText(refs.headline, headline);
+  setText(refs.detail, detail);
+  showStats(speculative, done);
+  if (done) setText(refs.aria, say("done_aria", { speedup: refs.speedup.textContent, headline }));
+}
+
+function wording(plain, speculative, done) {
+  if (view.isStopped) return [say("cancelled"), soFar(plain, speculative)];
+  if (view.state === "idle") return [say("empty_title"), say("empty")];
+  if (view.state === "waiting") return [say("waiting_title"), say("waiting")];
+  if (view.state === "failed") return [say("failed_title"), view.message];
+  if (done) return [outcome(done), passes("passes", done.target_passes, done.weight_bytes_read)];
+  if (!plain && !speculative) return [say("prefill_title"), ""];
+  const silence = player.isLive ? Math.floor((performance.now() - lastNews) / 1000) : 0;
+  if (silence > 20) return [say("racing"), say("silent", { seconds: silence })];
+  const key = player.isLive || !view.isOver ? "racing" : player.isPlaying ? "replaying" : "paused";
+  return [say(key), soFar(plain, speculative)];
+}
+
+function soFar(plain, speculative) {
+  return passes("so_far", [plain?.p ?? 0, speculative?.p ?? 0], [plain?.b ?? 0, speculative?.b ?? 0]);
+}
+
+function passes(key, counts, weights) {
+  const values = { passes: counts[1], plain_passes: counts[0], bytes: bytes(weights[1]), plain_bytes: bytes(weights[0]) };
+  return say(key, values);
+}
+
+function outcome(done) {
+  if (done.finish_reason.includes("cancelled")) return say("cancelled");
+  if (done.finish_reason.includes("failed")) return say("lane_failed");
+  const text = done.identical ? say("same") : say(differKey(), { index: done.first_divergence, dtype: view.head.dtype });
+  const separator = language() === "zh" ? "" : " ";
+  return done.speedup != null && done.speedup < 1 ? say("loses") + separator + text : text;
+}
+
+function differKey() {
+  if (view.head.texts !== "same") return view.head.texts === "lossy" ? "differ_lossy" : "differ_sampled";
+  return ["bfloat16", "float16", "bf16", "fp16"].includes(view.head.dtype) ? "differ_tie" : "differ_error";
+}
+
+function showStats(speculative, done) {
+  const [acceptance, alpha, perRound] = done
+    ? [done.acceptance_rate, done.alpha, done.tokens_per_round] : speculative?.q ?? [];
+  setText(refs.acceptance, percent(acceptance));
+  setText(refs.alpha, percent(alpha));
+  setText(refs.tokensPerRound, number(perRound, 2));
+  setText(refs.saved, done && !done.finish_reason.includes("failed") ? String(done.passes_saved) : "–");
+  const firsts = done ? done.time_to_first_token_seconds : lanes.map((lane) => lastRound(lane)?.f);
+  setText(refs.firstToken, firsts.map((value) => number(value, 2)).join(" / ") + " s");
+  setText(refs.divergence, !done ? "–" : done.identical ? say("none") : String(done.first_divergence));
+}

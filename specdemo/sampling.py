@@ -1,0 +1,134 @@
+"""Logits to the distributions that both lanes draw from, and noise that depends on the seed and the position alone.
+
+Knows no drafter and no rule. Shapes: T prefix tokens, B rows (positions), V vocabulary.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import (
+    LogitsProcessorList,
+    MinPLogitsWarper,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from specdemo.settings import DecodeSettings
+
+_KEPT_POSITIONS = 64
+
+
+class PositionNoise:
+    """Random numbers keyed by (seed, absolute position), so that lanes, drafters and K cannot shift them.
+
+    Drawn on the CPU whatever the device. Source of the coupling: Daliri, Musco, Suresh, arXiv 2408.07978, section 3.
+    """
+
+    def __init__(self, seed: int, vocab_size: int, device: torch.device | str = "cpu") -> None:
+        self._seed = seed
+        self._vocab_size = vocab_size
+        self._device = device
+        self._generator = torch.Generator()
+        self._gumbel: OrderedDict[int, Tensor] = OrderedDict()
+
+    def uniform(self, position: int, stream: str) -> float:
+        """A number in [0, 1) of the position's `stream` ("accept", "next" or "draft"); streams are independent."""
+        return (self._hash(position, stream) >> 11) * 2.0**-53
+
+    def gumbel(self, position: int) -> Tensor:
+        """Gumbel noise of a position over the whole target vocabulary, shape (V,), float32."""
+        if position not in self._gumbel:
+            self._generator.manual_seed(self._hash(position, "gumbel") >> 1)
+            # float64: the 24 bits of a float32 uniform would cut the tail that rare tokens win by.
+            uniform = torch.rand(self._vocab_size, generator=self._generator, dtype=torch.float64)
+            noise = uniform.clamp_(min=1e-300).log_().neg_().log_().neg_().float()
+            self._gumbel[position] = noise.to(self._device)
+            if len(self._gumbel) > _KEPT_POSITIONS:
+                self._gumbel.popitem(last=False)
+        return self._gumbel[position]
+
+    def _hash(self, position: int, stream: str) -> int:
+        digest = hashlib.blake2b(f"{self._seed}/{position}/{stream}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little")
+
+
+class Sampler:
+    """The settings of one generation, as distributions: transformers' own processors at every position of every lane."""
+
+    def __init__(self, settings: DecodeSettings, vocab_size: int, device: torch.device | str = "cpu") -> None:
+        self.settings = settings
+        self.rule = settings.resolved_rule
+        self.noise = PositionNoise(settings.seed, vocab_size, device)
+        self._processors = _processors(settings)
+
+    @torch.inference_mode()
+    def scores(self, logits: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
+        """Processed logits, float32, shape (B, V): row i is processed with the prefix and the first i continuation tokens."""
+        scores = logits.float()
+        if not self._processors:
+            return scores
+        return self._processors(self._prefix_rows(scores, prefix, continuation), scores)
+
+    @torch.inference_mode()
+    def probs(self, scores: Tensor) -> Tensor:
+        """The distributions that processed logits stand for, shape (B, V); temperature 0 is one-hot at the largest."""
+        if self.rule == "greedy":
+            return torch.zeros_like(scores).scatter_(-1, scores.argmax(-1, keepdim=True), 1.0)
+        return scores.softmax(-1)
+
+    @torch.inference_mode()
+    def choose_draft(self, logits: Tensor, prefix: Sequence[int]) -> tuple[int, Tensor | None]:
+        """A drafter's next token from its logits (V,) and the law it was drawn from, None for an argmax (one-hot).
+
+        `prefix` includes the tokens drafted so far. Under `coupled` the draw shares the target's noise.
+        """
+        scores = self.scores(logits[None], prefix, ())[0]
+        if self.rule == "greedy":
+            return int(scores.argmax()), None
+        probs = scores.softmax(-1)
+        position = len(prefix)
+        if self.rule == "coupled":
+            return int((scores.log_softmax(-1) + self.noise.gumbel(position)).argmax()), probs
+        return draw(probs, self.noise.uniform(position, "draft")), probs
+
+    def _prefix_rows(self, scores: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
+        """Ids for the processors, (B, T + B - 1); only the repetition penalty reads them, and it ignores repeats.
+
+        A row is padded with the last token of its own prefix, so that no row sees a later draft.
+        """
+        num_rows = scores.shape[0]
+        if self.settings.repetition_penalty == 1.0:
+            return torch.zeros((num_rows, 0), dtype=torch.long, device=scores.device)
+        ids = torch.tensor([*prefix, *continuation], device=scores.device)
+        last = len(prefix) - 1 + torch.arange(num_rows, device=scores.device)[:, None]
+        return ids[torch.minimum(torch.arange(len(ids), device=scores.device)[None], last)]
+
+
+def draw(probs: Tensor, uniform: float) -> int:
+    """The token whose stretch of the cumulative distribution holds `uniform`; `probs` (V,) need not sum to 1."""
+    cumulative = probs.double().cumsum(-1)
+    point = cumulative.new_tensor(uniform) * cumulative[-1]
+    return min(int(torch.searchsorted(cumulative, point, right=True)), int(probs.nonzero()[-1]))
+
+
+def _processors(settings: DecodeSettings) -> LogitsProcessorList:
+    """transformers' processors in the order of its `generate` (generation/utils.py, `_get_logits_processor`)."""
+    chosen = LogitsProcessorList()
+    if settings.repetition_penalty != 1.0:
+        chosen.append(RepetitionPenaltyLogitsProcessor(settings.repetition_penalty))
+    if settings.resolved_rule == "greedy":
+        return chosen
+    if settings.temperature != 1.0:
+        chosen.append(TemperatureLogitsWarper(settings.temperature))
+    if settings.top_k:
+        chosen.append(TopKLogitsWarper(settings.top_k))
+    if settings.top_p < 1.0:
+        chosen.append(TopPLogitsWarper(settings.top_p))
+    if settings.min_p:
+        chosen.append(MinPLogitsWarper(settings.min_p))
+    return chosen

@@ -1,0 +1,93 @@
+"""The model whose answer is wanted: weights, tokenizer, the clock of its device, and one generation's cache.
+
+Knows no drafter and no rule.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM
+from specdemo.llama import LlamaLM
+
+
+@dataclass(frozen=True)
+class Target:
+    """Loaded once and shared by all sessions. `gguf_path` is the file the weights came from, where they came from one."""
+
+    name: str
+    revision: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    lm: CausalLM
+    eos_token_ids: frozenset[int]
+    context_length: int
+    gguf_path: Path | None = None
+
+    @classmethod
+    def from_model(
+        cls, name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, revision: str, gguf_path: Path | None
+    ) -> "Target":
+        """Wrap a loaded model; Llama weights take the short pass, everything else transformers' own."""
+        lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
+        return cls(name, revision, model, tokenizer, lm, _eos_ids(model, tokenizer), lm.context_length, gguf_path)
+
+    def open(self) -> "TargetSession":
+        """A fresh generation."""
+        return TargetSession(self.lm.open(), can_crop=self.lm.can_crop)
+
+    def decode_text(self, token_ids: Sequence[int]) -> str:
+        """Exact text of the ids, control tokens included."""
+        return self.tokenizer.decode(
+            list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
+        )
+
+    def clock(self) -> float:
+        """Seconds, after everything the device was given is done."""
+        if self.lm.device.type == "cuda":
+            torch.cuda.synchronize(self.lm.device)
+        return time.perf_counter()
+
+
+class TargetSession:
+    """One generation's cache. Between rounds it holds all committed tokens but the newest."""
+
+    def __init__(self, session: CausalLMSession, *, can_crop: bool) -> None:
+        self.session = session
+        self._can_crop = can_crop
+
+    @property
+    def length(self) -> int:
+        """Number of cached tokens."""
+        return self.session.length
+
+    def prefill(self, token_ids: Sequence[int]) -> None:
+        """Read a prompt but its last token, which the first round feeds."""
+        if token_ids:
+            self.session.forward(token_ids, 0)
+
+    def verify(self, token_ids: Sequence[int]) -> Tensor:
+        """One pass over the newest committed token and K drafts: logits after each, shape (K + 1, V)."""
+        return self.session.forward(token_ids, len(token_ids))
+
+    def crop(self, length: int) -> None:
+        """Take back the keys and values behind `length` tokens."""
+        if self._can_crop:
+            self.session.crop(length)
+        assert self.length == length, "the cache does not hold what was committed"
+
+    def close(self) -> None:
+        """Free the cache."""
+        self.session.close()
+
+
+def _eos_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """End-of-text ids of the generation config, which may name several, and the tokenizer's own."""
+    configured = model.generation_config.eos_token_id if model.generation_config else None
+    ids = configured if isinstance(configured, list) else [configured]
+    return frozenset(int(i) for i in (*ids, tokenizer.eos_token_id) if i is not None)

@@ -1,0 +1,145 @@
+"""What the page's events do. Light ones only touch the session's record; `run` is the one that uses the model."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+
+from specdemo.errors import SpecdemoError, TraceError
+from specdemo.race import EngineStatus, EventSource, RaceRequest
+from specdemo.traces import Trace, load, save
+from specdemo.ui.coalesce import batches
+from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.form import FIELDS, checked_request
+from specdemo.ui.head import race_head
+from specdemo.ui.record import RaceRecord
+from specdemo.ui.recorded import RecordedRaces
+from specdemo.ui.texts import language_of, sentence
+from specdemo.ui.view import IDLE
+from specdemo.ui.wire import RaceWire, verdict
+
+SECONDS_BETWEEN_YIELDS = 0.11
+Value = dict[str, Any]
+
+
+class PageHandlers:
+    """The handlers of one page. Holds no visitor's data: that is in the record, one per session."""
+
+    def __init__(self, source: EventSource, recorded: RecordedRaces) -> None:
+        self._source = source
+        self._recorded = recorded
+
+    def first_value(self) -> Value:
+        """What the page shows before its first event: a recorded race plays at once, without a request."""
+        race = self._recorded.first()
+        return dict(IDLE) if race is None else self._shown(race.trace, "recorded", RaceRecord())
+
+    def open_page(self, record: RaceRecord) -> None:
+        """Note that the session sees the first recorded race."""
+        race = self._recorded.first()
+        if race is not None:
+            record.show(race.trace)
+
+    def prepare(self, record: RaceRecord, request: gr.Request, *values: Any) -> Value:
+        """Check a race before it queues; a refused one leaves the page as it was."""
+        language = language_of(request)
+        with sentences(sentence(language, "cannot_race")):
+            wanted = checked_request(self._source, dict(zip(FIELDS, values, strict=True)), language)
+        record.want(wanted)
+        return self._wire(self._trace_of(wanted), "live").value("waiting")
+
+    def run(self, record: RaceRecord, request: gr.Request) -> Iterator[Value]:
+        """Run the race that was prepared, unless it was stopped while it waited or a newer one took its place."""
+        wanted = record.take()
+        if wanted is None:
+            return
+        try:
+            yield from self._race(record, wanted)
+        except SpecdemoError as error:
+            yield self._failed(wanted, str(error))
+            raise page_error(error, sentence(language_of(request), "cannot_race")) from error
+        except Exception as error:
+            yield self._failed(wanted, sentence(language_of(request), "unexpected", message=type(error).__name__))
+            raise
+
+    def stop(self, record: RaceRecord) -> None:
+        """End the session's race; what was shown stays."""
+        record.stop()
+
+    def pick(self, name: str, record: RaceRecord, request: gr.Request) -> Value:
+        """Show a recorded race."""
+        race = self._recorded.get(name)
+        if race is None:
+            language = language_of(request)
+            raise page_error(sentence(language, "unknown_trace"), sentence(language, "cannot_open"))
+        return self._shown(race.trace, "recorded", record)
+
+    def open_file(self, path: str, record: RaceRecord, request: gr.Request) -> Value:
+        """Show a race from an uploaded file."""
+        with sentences(sentence(language_of(request), "cannot_open")):
+            trace = load(Path(path))
+        return self._shown(trace, "file", record)
+
+    def save_file(self, record: RaceRecord, request: gr.Request) -> str:
+        """Write the shown race to a temporary file for download."""
+        language = language_of(request)
+        trace = record.trace()
+        with sentences(sentence(language, "cannot_save")):
+            if trace is None:
+                raise TraceError(sentence(language, "no_race"))
+            path = Path(tempfile.mkdtemp(prefix="specdemo-")) / "race.json"
+            save(trace, path)
+        return str(path)
+
+    def engine(self) -> tuple[Value, gr.Dropdown, gr.Timer]:
+        """Where the engine stands, the drafters once it is ready, and whether to ask again."""
+        status = self._source.status()
+        is_settled = status.state in ("ready", "failed")
+        dropdown = self._drafters() if status.state == "ready" else gr.Dropdown()
+        return gr.update(engine=_engine(status)), dropdown, gr.Timer(active=not is_settled)
+
+    def _race(self, record: RaceRecord, wanted: RaceRequest) -> Iterator[Value]:
+        ticket = record.ticket
+        record.begin(wanted, self._source.provenance(wanted))
+        wire = self._wire(record.shown or self._trace_of(wanted), "live")
+        updates = batches(self._source.race(wanted), SECONDS_BETWEEN_YIELDS)
+        try:
+            for batch in updates:
+                if record.ticket != ticket:
+                    return
+                record.updates += batch
+                wire.add(batch)
+                yield wire.value("running")
+        finally:
+            updates.close()  # type: ignore[attr-defined]
+        yield wire.value("done", done=verdict(record.updates))
+
+    def _shown(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
+        record.show(trace)
+        wire = self._wire(trace, origin)
+        wire.add(trace.updates)
+        return wire.value("done", done=verdict(trace.updates))
+
+    def _failed(self, wanted: RaceRequest, message: str) -> Value:
+        return self._wire(self._trace_of(wanted), "live").value("failed", message=message)
+
+    def _wire(self, trace: Trace, origin: str) -> RaceWire:
+        return RaceWire(race_head(trace, origin, self._source.drafters()))
+
+    def _trace_of(self, wanted: RaceRequest) -> Trace:
+        record = RaceRecord()
+        record.begin(wanted, {})
+        assert record.shown is not None
+        return record.shown
+
+    def _drafters(self) -> gr.Dropdown:
+        drafters = self._source.drafters()
+        choices = [(info.label, info.name) for info in drafters]
+        notes = " ".join(f"{info.label}: {info.note}" for info in drafters if info.note)
+        return gr.Dropdown(choices=choices, value=drafters[0].name if drafters else None, info=notes or None)
+
+
+def _engine(status: EngineStatus) -> Value:
+    return {"state": status.state, "message": status.message, "progress": status.progress}

@@ -1,0 +1,50 @@
+"""What the page says above a race: prompt, drafter, K, rule, machine. Reads opened files too, so it trusts no type."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from specdemo.race import DrafterInfo
+from specdemo.traces import Trace
+
+_SAME_TEXT_RULES = frozenset({"greedy", "coupled"})
+_LOSSY_RULES = frozenset({"typical"})
+
+
+def race_head(trace: Trace, origin: str, drafters: Iterable[DrafterInfo] = ()) -> dict[str, Any]:
+    """The unchanging part of a race's value. `origin` is live, recorded or file."""
+    request = trace.request
+    settings = _mapping(request.get("settings"))
+    drafter = _text(request.get("drafter"))
+    labels = {info.name: info.label for info in drafters}
+    rule = _text(settings.get("resolved_rule")) or _text(settings.get("rule"))
+    return {
+        "origin": origin,
+        "prompt": _text(request.get("prompt")) or _text(trace.title),
+        "drafter": labels.get(drafter, drafter),
+        "k": _number(settings.get("num_draft_tokens"), 4),
+        "adaptive": settings.get("schedule") == "adaptive",
+        "max_new_tokens": _number(settings.get("max_new_tokens"), 128),
+        "temperature": _number(settings.get("temperature"), 0),
+        "rule": rule,
+        "dtype": _text(trace.provenance.get("dtype")),
+        "texts": "same" if rule in _SAME_TEXT_RULES else "lossy" if rule in _LOSSY_RULES else "sampled",
+        "machine": _machine(trace.provenance),
+    }
+
+
+def _machine(provenance: Mapping[str, Any]) -> str:
+    parts = (_text(provenance.get(key)) for key in ("target", "device", "dtype"))
+    return " · ".join(part for part in parts if part)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str:
+    """The text without half characters, which a browser may send and UTF-8 cannot carry."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _number(value: Any, default: float) -> float:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else default

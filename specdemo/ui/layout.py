@@ -1,0 +1,109 @@
+"""The page: what stands where and which handler each event calls. Knows the engine only as an EventSource."""
+
+import json
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import gradio as gr
+from gradio.components import Component
+
+from specdemo.race import EventSource
+from specdemo.ui.api import add_endpoints
+from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.record import RaceRecord
+from specdemo.ui.recorded import RecordedRaces
+from specdemo.ui.sidebar import Sidebar, build_sidebar
+from specdemo.ui.texts import gradio_labels
+from specdemo.ui.theme import page_theme
+from specdemo.ui.view import ASSETS, RaceView
+
+DEVICE = "device"
+MAX_WAITING = 40
+_LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+_DOWNLOAD = (
+    "(file) => { if (!file) return; const link = document.createElement('a'); link.href = file.url;"
+    " link.download = file.orig_name || 'race.json'; document.body.append(link); link.click(); link.remove(); }"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The main area and what the session keeps."""
+
+    view: RaceView
+    open_button: gr.UploadButton
+    saved: gr.File
+    record: gr.State
+    timer: gr.Timer
+
+
+def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> gr.Blocks:
+    """The page over an engine. Nothing is started here: the caller starts the engine when it serves the page."""
+    recorded = RecordedRaces(trace_folder)
+    handlers = PageHandlers(source, recorded)
+    prompts = json.loads((ASSETS / "prompts.json").read_text(encoding="utf-8"))["prompts"]
+    with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
+        sidebar = build_sidebar(prompts, recorded.choices)
+        stage = _build_stage(handlers)
+        _connect_race(handlers, sidebar, stage)
+        _connect_replays(handlers, sidebar, stage)
+        _connect_engine(page, handlers, sidebar, stage)
+        add_endpoints(page, source, DEVICE)
+    page.queue(max_size=MAX_WAITING, default_concurrency_limit=4)
+    return page
+
+
+def launch_options() -> dict[str, Any]:
+    """Arguments for `launch`: everything local, nothing kept in the browser."""
+    return {
+        "i18n": gradio_labels(),
+        "theme": page_theme(),
+        "css_paths": ASSETS / "race.css",
+        "footer_links": ["api", "settings"],
+        "run_history": False,
+        "ssr_mode": False,
+        "show_error": True,
+        "mcp_server": find_spec("mcp") is not None,
+    }
+
+
+def _build_stage(handlers: PageHandlers) -> _Stage:
+    view = RaceView(handlers.first_value(), elem_id="race-view")
+    # The component's own buttons stand in for these two, which only Gradio can provide.
+    open_button = gr.UploadButton(file_types=[".json"], elem_id="open-race", elem_classes="behind")
+    saved = gr.File(visible="hidden")
+    # Copied for each session at its first event. A function instead would be called again when the page has loaded.
+    return _Stage(view, open_button, saved, gr.State(RaceRecord()), gr.Timer(1.0))
+
+
+def _connect_race(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
+    fields: list[Component] = [sidebar.fields[name] for name in sidebar.fields]
+    triggers = [sidebar.race.click, sidebar.fields["k"].release, sidebar.fields["temperature"].release]
+    prepared = gr.on(triggers, handlers.prepare, [stage.record, *fields], stage.view, trigger_mode="multiple", **_LIGHT)
+    run = prepared.success(
+        handlers.run,
+        stage.record,
+        stage.view,
+        concurrency_id=DEVICE,
+        concurrency_limit=1,
+        trigger_mode="multiple",
+        show_progress="hidden",
+        api_visibility="private",
+    )
+    sidebar.stop.click(handlers.stop, stage.record, None, cancels=[run], **_LIGHT)
+
+
+def _connect_replays(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
+    sidebar.recorded.input(handlers.pick, [sidebar.recorded, stage.record], stage.view, **_LIGHT)
+    stage.open_button.upload(handlers.open_file, [stage.open_button, stage.record], stage.view, **_LIGHT)
+    written = stage.view.save(handlers.save_file, stage.record, stage.saved, **_LIGHT)
+    written.success(None, stage.saved, None, js=_DOWNLOAD, **_LIGHT)
+
+
+def _connect_engine(page: gr.Blocks, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
+    shown = [stage.view, sidebar.fields["drafter"], stage.timer]
+    page.load(handlers.open_page, stage.record, None, **_LIGHT)
+    page.load(handlers.engine, None, shown, **_LIGHT)
+    stage.timer.tick(handlers.engine, None, shown, **_LIGHT)

