@@ -1,7 +1,6 @@
 // One lane: rows in, token nodes out. A row can be painted and unpainted, so that the player moves both ways.
 
 const RETAINED = new Set(["a", "c", "b", "p"]);
-const HIDDEN_MARKS = /[\u0000-\u0008\u000b-\u001f\u007f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 
 function createLane(name) {
   const host = element.querySelector(`[data-lane="${name}"]`);
@@ -47,13 +46,8 @@ function tokenNode(lane, text, status, row) {
   node.token = { row, status };
   if (text.endsWith("\n")) node.dataset.newline = "";
   const marks = text.match(HIDDEN_MARKS);
-  if (marks) node.dataset.marks = marks.map((mark) => PICTURES[mark] ?? hiddenPicture(mark)).join("");
+  if (marks) node.dataset.marks = marks.map(hiddenPicture).join("");
   return node;
-}
-
-function hiddenPicture(mark) {
-  const code = mark.codePointAt(0);
-  return code < 0x80 ? controlPicture(mark) : "U+" + code.toString(16).toUpperCase();
 }
 
 function showPending(lane, row, numShown) {

@@ -1,6 +1,8 @@
 // Words, numbers and visible tokens. All text reaches the page through textContent, title or setAttribute, never as markup.
 
 const PICTURES = { " ": "␣", "\n": "↵", "\t": "⇥", "\u00a0": "⍽" };
+// Characters that show nothing or turn the direction of what follows; joiners are left to the scripts that need them.
+const HIDDEN_MARKS = /[\u0000-\u0008\u000b-\u001f\u007f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
 const STATUS_TEXTS = {
   a: "accepted", r: "rejected", d: "discarded", c: "corrected", b: "bonus", p: "plain_token", u: "unused", w: "pending",
 };
@@ -17,13 +19,13 @@ function say(key, values) {
 
 function visible(text) {
   if (text === "") return "…";
-  return text.replace(/[\s\u0000-\u001f\u007f]/g, (mark) => PICTURES[mark] ?? controlPicture(mark));
+  return text.replace(/[ \n\t\u00a0]/g, (mark) => PICTURES[mark]).replace(HIDDEN_MARKS, hiddenPicture);
 }
 
-function controlPicture(mark) {
+function hiddenPicture(mark) {
   const code = mark.codePointAt(0);
   if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  return code === 0x7f ? "␡" : mark;
+  return code === 0x7f ? "␡" : "U+" + code.toString(16).toUpperCase();
 }
 
 function number(value, digits) {

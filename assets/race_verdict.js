@@ -20,12 +20,18 @@ function wording(plain, speculative, done) {
   if (view.state === "idle") return [say("empty_title"), say("empty")];
   if (view.state === "waiting") return [say("waiting_title"), say("waiting")];
   if (view.state === "failed") return [say("failed_title"), view.message];
-  if (done) return [outcome(done), passes("passes", done.target_passes, done.weight_bytes_read)];
+  if (done) return [outcome(done), outcomeDetail(done)];
   if (!plain && !speculative) return [say("prefill_title"), ""];
   const silence = player.isLive ? Math.floor((performance.now() - lastNews) / 1000) : 0;
   if (silence > 20) return [say("racing"), say("silent", { seconds: silence })];
   const key = player.isLive || !view.isOver ? "racing" : player.isPlaying ? "replaying" : "paused";
   return [say(key), soFar(plain, speculative)];
+}
+
+function outcomeDetail(done) {
+  if (done.finish_reason.includes("failed")) return "";
+  const key = done.finish_reason.includes("cancelled") ? "so_far" : "passes";
+  return passes(key, done.target_passes, done.weight_bytes_read);
 }
 
 function soFar(plain, speculative) {
@@ -56,8 +62,9 @@ function showStats(speculative, done) {
   setText(refs.acceptance, percent(acceptance));
   setText(refs.alpha, percent(alpha));
   setText(refs.tokensPerRound, number(perRound, 2));
-  setText(refs.saved, done && !done.finish_reason.includes("failed") ? String(done.passes_saved) : "–");
+  const isWhole = done && !done.finish_reason.some((reason) => ["failed", "cancelled"].includes(reason));
+  setText(refs.saved, isWhole ? String(done.passes_saved) : "–");
   const firsts = done ? done.time_to_first_token_seconds : lanes.map((lane) => lastRound(lane)?.f);
   setText(refs.firstToken, firsts.map((value) => number(value, 2)).join(" / ") + " s");
-  setText(refs.divergence, !done ? "–" : done.identical ? say("none") : String(done.first_divergence));
+  setText(refs.divergence, !isWhole ? "–" : done.identical ? say("none") : String(done.first_divergence));
 }

@@ -61,9 +61,7 @@ def _render(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str) -> str
         return str(tokenizer.apply_chat_template([merged], tokenize=False, add_generation_prompt=True))
 
 
-def _hide_control_tokens(
-    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
-) -> tuple[list[str], dict[str, str]]:
+def _hide_control_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Put a private character in place of each typed control token, and say which stands for which."""
     typed: dict[str, str] = {}
     used = set("".join(texts))

@@ -86,7 +86,9 @@ def from_gguf(path: Path, model: LlamaForCausalLM) -> LlamaLM:
     blocks = {tensor.name: tensor for tensor in reader.tensors}
 
     def read(index: int, kind: str) -> Groups:
-        parts = [_read_q4_1(blocks, f"blk.{index}.{name}.weight", _num_heads(model, name)) for name in _GGUF_NAMES[kind]]
+        parts = [
+            _read_q4_1(blocks, f"blk.{index}.{name}.weight", _num_heads(model, name)) for name in _GGUF_NAMES[kind]
+        ]
         return _stack(parts)
 
     return _assemble(model, read)
@@ -99,7 +101,7 @@ def from_weights(model: PreTrainedModel) -> LlamaLM | TransformersLM:
             f"the quantized drafter runs on the CPU; the target is on {model.device}. Choose another drafter."
         )
     if not LlamaLM.fits(model):
-        return TransformersLM(_replace_linears(copy.deepcopy(model).to(torch.bfloat16)))
+        return TransformersLM(replace_linears(copy.deepcopy(model).to(torch.bfloat16)))
 
     def read(index: int, kind: str) -> Groups:
         layer = model.model.layers[index]
@@ -122,14 +124,16 @@ def _assemble(model, read) -> LlamaLM:
         norms = [norm.weight.detach().bfloat16() for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
         num_bytes = sum(linear.weight_bytes for linear in linears.values()) + sum(norm.nbytes for norm in norms)
         layers.append(
-            LlamaLayer(norms[0], linears["qkv"], linears["output"], norms[1], linears["gate_up"], linears["down"], num_bytes)
+            LlamaLayer(
+                norms[0], linears["qkv"], linears["output"], norms[1], linears["gate_up"], linears["down"], num_bytes
+            )
         )
     linear = Int8Linear(model.lm_head.weight.detach())
     head = LlamaHead(model.model.norm.weight.detach().bfloat16(), linear, linear.weight_bytes)
     return LlamaLM(model.config, model.model.embed_tokens.weight.detach().bfloat16(), layers, head)
 
 
-def _replace_linears(module: PreTrainedModel) -> PreTrainedModel:
+def replace_linears(module: PreTrainedModel) -> PreTrainedModel:
     """Put four-bit layers in place of every linear one that the kernel can hold, but the head."""
     head = module.get_output_embeddings()
     for parent in list(module.modules()):

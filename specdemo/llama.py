@@ -97,7 +97,9 @@ class LlamaSession:
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         """See CausalLMSession.forward; tokens that ran ahead resume where they stopped."""
         lm, num_ahead = self._lm, len(self._ahead)
-        assert [token_id for token_id, _ in self._ahead] == list(token_ids[:num_ahead]), "what ran ahead must be fed first"
+        assert [token_id for token_id, _ in self._ahead] == list(token_ids[:num_ahead]), (
+            "what ran ahead must be fed first"
+        )
         hidden = self._embed(token_ids[num_ahead:])
         if num_ahead:
             first = self._run(hidden, self.length + num_ahead, 0, self._num_first_layers) if len(hidden) else hidden
@@ -157,7 +159,9 @@ class LlamaSession:
             hidden = self._layer(self._lm.layers[index], hidden, cache[:, index, :, :end], rotary, is_visible)
         return hidden
 
-    def _layer(self, layer: LlamaLayer, hidden: Tensor, cache: Tensor, rotary: Tensor, is_visible: Tensor | None) -> Tensor:
+    def _layer(
+        self, layer: LlamaLayer, hidden: Tensor, cache: Tensor, rotary: Tensor, is_visible: Tensor | None
+    ) -> Tensor:
         config, num_rows = self._lm.config, len(hidden)
         num_heads, num_groups = config.num_attention_heads, config.num_key_value_heads
         qkv = layer.qkv(self._norm(hidden, layer.input_norm)).view(num_rows, -1, config.head_dim).transpose(0, 1)
@@ -175,7 +179,13 @@ class LlamaSession:
         config = self._lm.config
         capacity = 0 if self._cache is None else self._cache.shape[3]
         if length > capacity:
-            shape = (2, len(self._lm.layers), config.num_key_value_heads, max(2 * capacity, length + _GROWTH), config.head_dim)
+            shape = (
+                2,
+                len(self._lm.layers),
+                config.num_key_value_heads,
+                max(2 * capacity, length + _GROWTH),
+                config.head_dim,
+            )
             grown = torch.empty(shape, dtype=self._lm.dtype, device=self._lm.device)
             if self._cache is not None:
                 grown[..., :capacity, :] = self._cache

@@ -3,12 +3,16 @@
 from pathlib import Path
 
 import torch
+from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from specdemo.catalog import TARGETS
 from specdemo.errors import ModelError
 from specdemo.target import Target
 from specdemo.weights import Progress, fetch
+
+_KNOWN = f"known are {', '.join(TARGETS)}, or give the folder or the repository (OWNER/NAME) of a causal language model"
 
 
 def load_named_target(name: str, progress: Progress) -> Target:
@@ -25,6 +29,12 @@ def load_named_target(name: str, progress: Progress) -> Target:
 
 
 def _load_folder(name: str, source: str, revision: str, gguf_path: Path | None) -> Target:
+    if "/" not in source and not Path(source).is_dir():
+        raise ModelError(f"the target is {name!r}; {_KNOWN}.")
+    # transformers' own bars and advice would run between ours.
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()
+    hub_logging.set_verbosity_error()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     try:
@@ -32,8 +42,5 @@ def _load_folder(name: str, source: str, revision: str, gguf_path: Path | None) 
         tokenizer = AutoTokenizer.from_pretrained(source)
     except (OSError, ValueError) as error:
         first_line = str(error).strip().splitlines()[0].rstrip(".")
-        raise ModelError(
-            f"the target {name!r} cannot be loaded: {first_line}. Known are {', '.join(TARGETS)}; or give the folder or the "
-            "repository of a causal language model."
-        ) from error
+        raise ModelError(f"the target {name!r} cannot be loaded: {first_line}; {_KNOWN}.") from error
     return Target.from_model(name, model, tokenizer, revision=revision, gguf_path=gguf_path)

@@ -31,7 +31,13 @@ class Target:
 
     @classmethod
     def from_model(
-        cls, name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, revision: str, gguf_path: Path | None
+        cls,
+        name: str,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        revision: str,
+        gguf_path: Path | None,
     ) -> "Target":
         """Wrap a loaded model; Llama weights take the short pass, everything else transformers' own."""
         lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
@@ -43,9 +49,7 @@ class Target:
 
     def decode_text(self, token_ids: Sequence[int]) -> str:
         """Exact text of the ids, control tokens included."""
-        return self.tokenizer.decode(
-            list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
-        )
+        return self.tokenizer.decode(list(token_ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
     def clock(self) -> float:
         """Seconds, after everything the device was given is done."""

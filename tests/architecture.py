@@ -13,12 +13,14 @@ from pathlib import Path
 PACKAGE = "specdemo"
 LAYERS = {
     **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
-    **dict.fromkeys(("metrics", "race", "traces", "spans", "theory", "stopping", "schedule", "prompts"), 1),
+    **dict.fromkeys(("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence"), 2),
-    **dict.fromkeys(("target", "causal_lm", "llama", "four_bit", "chat", "weights", "conversion", "loading", "drafters"), 3),
+    **dict.fromkeys(
+        ("target", "causal_lm", "llama", "four_bit", "chat", "weights", "conversion", "loading", "drafters"), 3
+    ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "bench", "train"), 5),
-    **dict.fromkeys(("ui", "space", "cli", "__main__"), 6),
+    **dict.fromkeys(("engine", "live", "baselines", "bench", "train"), 5),
+    **dict.fromkeys(("ui", "space", "cli", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}

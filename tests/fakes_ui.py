@@ -80,6 +80,13 @@ class ScriptedSource:
     def start(self) -> None:
         self.state = "ready"
 
+    def is_idle_within(self, seconds: float) -> bool:
+        """Whether every race ends within `seconds`."""
+        deadline = time.monotonic() + seconds
+        while self.running and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return not self.running
+
     def status(self) -> EngineStatus:
         message = "The weights are in neither place." if self.state == "failed" else ""
         return EngineStatus(self.state, message, self.progress)

@@ -14,7 +14,7 @@ from specdemo.drafters.null import NullDrafter
 from specdemo.errors import ModelError, SettingsError
 from specdemo.target import Target
 
-_ASSETS = Path(__file__).parents[2] / "assets" / "drafters"
+SHIPPED_DRAFT_MODEL = Path(__file__).parents[2] / "assets" / "drafters" / DRAFT_MODEL_FOLDER
 
 
 def make_drafter(spec: str, target: Target) -> Drafter:
@@ -59,7 +59,7 @@ def _draft_model(setting: str, target: Target) -> Drafter:
         raise ModelError(
             f"no draft model ships for the target {target.name}; name one: draft-model:FOLDER_OR_REPOSITORY."
         )
-    return load_draft_model(str(_ASSETS / DRAFT_MODEL_FOLDER), target)
+    return load_draft_model(str(SHIPPED_DRAFT_MODEL), target)
 
 
 def _early_exit(setting: str, target: Target) -> Drafter:

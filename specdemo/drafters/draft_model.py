@@ -7,12 +7,20 @@ the rows of the head named by the tensor `draft_vocab`.
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
-from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM, require_rollback
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
@@ -25,24 +33,35 @@ NAME = "draft-model"
 
 def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
     """Load a draft model. Raises ModelError when it is missing or its vocabulary is not the target's."""
-    if _is_trained_here(Path(source)):
-        lm = _load_trained_here(Path(source), target)
-        return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
-    try:
-        model = AutoModelForCausalLM.from_pretrained(source, dtype=target.lm.dtype).to(target.lm.device)
-        tokenizer = AutoTokenizer.from_pretrained(source)
-    except (OSError, ValueError) as error:
-        first_line = str(error).strip().splitlines()[0]
-        raise ModelError(
-            f"no draft model could be loaded from {source!r}: {first_line} Give a folder or a repository of a causal language model."
-        ) from error
-    num_shared = count_shared_ids(target.tokenizer, tokenizer, source)
+    model = as_transformers(source, target)
+    num_bytes = sum(parameter.nbytes for parameter in model.parameters())
     lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
     require_rollback(lm, source)
-    num_bytes = sum(parameter.nbytes for parameter in model.parameters())
+    if _is_trained_here(Path(source)):
+        lm = _with_cut_head(lm, _read_tensors(source)["draft_vocab"].long())
+        return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
+    num_shared = count_shared_ids(target.tokenizer, _load(AutoTokenizer, source), source)
     if lm.vocab_size == target.lm.vocab_size == num_shared:
         return AutoregressiveDrafter(NAME, lm, num_bytes)
     return AutoregressiveDrafter(NAME, SharedVocabularyLM(lm, target.lm.vocab_size, num_shared), num_bytes)
+
+
+def as_transformers(source: str, target: Target) -> PreTrainedModel:
+    """The draft model as transformers' own module, on the target's device and in its dtype."""
+    if _is_trained_here(Path(source)):
+        return _load_trained_here(Path(source), target)
+    return _load(AutoModelForCausalLM, source, dtype=target.lm.dtype).to(target.lm.device)
+
+
+def _load(kind: Any, source: str, **options: Any) -> Any:
+    try:
+        return kind.from_pretrained(source, **options)
+    except (OSError, ValueError) as error:
+        first_line = str(error).strip().splitlines()[0].rstrip(".")
+        raise ModelError(
+            f"no draft model could be loaded from {source!r}: {first_line}. Give a folder or a repository of a causal "
+            "language model."
+        ) from error
 
 
 def count_shared_ids(target: PreTrainedTokenizerBase, drafter: PreTrainedTokenizerBase, name: str) -> int:
@@ -105,33 +124,44 @@ def _tokens_by_id(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
 
 
 def _is_trained_here(folder: Path) -> bool:
-    config = folder / "config.json"
-    return config.is_file() and bool(json.loads(config.read_text(encoding="utf-8")).get("embeddings_from_target"))
+    return (folder / "config.json").is_file() and bool(_read_config(folder).get("embeddings_from_target"))
 
 
-def _load_trained_here(folder: Path, target: Target) -> LlamaLM:
-    values = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+def _load_trained_here(folder: Path, target: Target) -> LlamaForCausalLM:
+    """Layers from the folder, embeddings and head from the target."""
+    values = _read_config(folder)
     embedding = target.model.get_input_embeddings().weight.detach()
     if (values["vocab_size"], values["hidden_size"]) != tuple(embedding.shape):
         raise ModelError(
-            f"{folder.name} was trained for a target with embeddings {values['vocab_size']}x{values['hidden_size']}; this target has "
-            f"{embedding.shape[0]}x{embedding.shape[1]}. Choose the target it was trained for."
+            f"{folder.name} was trained for a target with embeddings {values['vocab_size']}x{values['hidden_size']}; "
+            f"this target has {embedding.shape[0]}x{embedding.shape[1]}. Choose the target it was trained for."
         )
-    config = LlamaConfig(**{key: value for key, value in values.items() if key not in ("architectures", "vocab_size")})
+    ours = ("architectures", "embeddings_from_target", "draft_vocab_size")
+    config = LlamaConfig(**{key: value for key, value in values.items() if key not in ours})
     config.max_position_embeddings = target.context_length
-    tensors = load_file(folder / "model.safetensors")
-    token_ids = tensors.pop("draft_vocab").long()
-    model = LlamaForCausalLM(config).to(target.lm.dtype)
-    _load_strictly(model, tensors, folder.name)
-    head_rows = embedding[token_ids].contiguous()
-    head = LlamaHead(model.model.norm.weight.detach(), lambda hidden: F.linear(hidden, head_rows), head_rows.nbytes, token_ids)
-    layers = LlamaLM.from_transformers(model).layers
-    config.vocab_size = embedding.shape[0]
-    return LlamaLM(config, embedding, layers, head)
-
-
-def _load_strictly(model: torch.nn.Module, tensors: dict[str, Tensor], name: str) -> None:
+    model = LlamaForCausalLM(config)
+    model.set_input_embeddings(target.model.get_input_embeddings())
+    model.lm_head.weight = target.model.get_input_embeddings().weight
+    tensors = {key: value for key, value in _read_tensors(str(folder)).items() if key != "draft_vocab"}
     result = model.load_state_dict(tensors, strict=False)
     missing = [key for key in result.missing_keys if "embed_tokens" not in key and "lm_head" not in key]
     if missing or result.unexpected_keys:
-        raise ModelError(f"{name} does not fit its config: missing {missing}, unexpected {result.unexpected_keys}.")
+        raise ModelError(
+            f"{folder.name} does not fit its config: missing {missing}, unexpected {result.unexpected_keys}."
+        )
+    return model.to(target.lm.device, target.lm.dtype).eval()
+
+
+def _with_cut_head(lm: LlamaLM, token_ids: Tensor) -> LlamaLM:
+    """The same model with only the head's rows that it was trained to draft from."""
+    rows = lm.embedding[token_ids.to(lm.device)].contiguous()
+    head = LlamaHead(lm.head.norm, lambda hidden: F.linear(hidden, rows), rows.nbytes, token_ids.to(lm.device))
+    return LlamaLM(lm.config, lm.embedding, lm.layers, head)
+
+
+def _read_config(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+
+
+def _read_tensors(folder: str) -> dict[str, Tensor]:
+    return load_file(Path(folder) / "model.safetensors")

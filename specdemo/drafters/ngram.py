@@ -23,7 +23,9 @@ class NgramDrafter:
 
     def __init__(self, min_n: int = DEFAULT_MIN_N, max_n: int = DEFAULT_MAX_N) -> None:
         if not 1 <= min_n <= max_n <= 16:
-            raise SettingsError(f"n-gram lengths are {min_n}-{max_n}; they must be whole numbers 1 <= min <= max <= 16.")
+            raise SettingsError(
+                f"n-gram lengths are {min_n}-{max_n}; they must be whole numbers 1 <= min <= max <= 16."
+            )
         self.min_n = min_n
         self.max_n = max_n
 

@@ -22,6 +22,8 @@ from specdemo.ui.view import ASSETS, RaceView
 DEVICE = "device"
 MAX_WAITING = 40
 _LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+# Gradio shows no error of an event outside the queue, so what may refuse goes through it, in no one's way.
+_REFUSING: dict[str, Any] = {**_LIGHT, "queue": True, "concurrency_limit": None}
 _DOWNLOAD = (
     "(file) => { if (!file) return; const link = document.createElement('a'); link.href = file.url;"
     " link.download = file.orig_name || 'race.json'; document.body.append(link); link.click(); link.remove(); }"
@@ -81,7 +83,9 @@ def _build_stage(handlers: PageHandlers) -> _Stage:
 def _connect_race(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
     fields: list[Component] = [sidebar.fields[name] for name in sidebar.fields]
     triggers = [sidebar.race.click, sidebar.fields["k"].release, sidebar.fields["temperature"].release]
-    prepared = gr.on(triggers, handlers.prepare, [stage.record, *fields], stage.view, trigger_mode="multiple", **_LIGHT)
+    prepared = gr.on(
+        triggers, handlers.prepare, [stage.record, *fields], stage.view, trigger_mode="multiple", **_REFUSING
+    )
     run = prepared.success(
         handlers.run,
         stage.record,
@@ -96,9 +100,9 @@ def _connect_race(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> No
 
 
 def _connect_replays(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
-    sidebar.recorded.input(handlers.pick, [sidebar.recorded, stage.record], stage.view, **_LIGHT)
-    stage.open_button.upload(handlers.open_file, [stage.open_button, stage.record], stage.view, **_LIGHT)
-    written = stage.view.save(handlers.save_file, stage.record, stage.saved, **_LIGHT)
+    sidebar.recorded.input(handlers.pick, [sidebar.recorded, stage.record], stage.view, **_REFUSING)
+    stage.open_button.upload(handlers.open_file, [stage.open_button, stage.record], stage.view, **_REFUSING)
+    written = stage.view.save(handlers.save_file, stage.record, stage.saved, **_REFUSING)
     written.success(None, stage.saved, None, js=_DOWNLOAD, **_LIGHT)
 
 

