@@ -133,8 +133,11 @@ function showHead() {
   refs.asked.title = head ? head.prompt.slice(0, 2000) : "";
   refs.machine.hidden = !head?.machine;
   setText(refs.machine, head?.machine ?? "");
+  refs.machine.title = head?.machine ?? "";
   const key = head?.adaptive ? "adaptive_sub" : "speculative_sub";
-  setText(refs.speculativeSub, head ? say(key, { drafter: head.drafter, k: head.k }) : "");
+  const memory = head?.drafter_bytes ? ` · ${say("memory", { bytes: bytes(head.drafter_bytes) })}` : "";
+  setText(refs.speculativeSub, head ? say(key, { drafter: head.drafter, k: head.k }) + memory : "");
+  refs.speculativeSub.title = refs.speculativeSub.textContent;
 }
 
 function showEngine() {

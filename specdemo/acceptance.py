@@ -1,7 +1,7 @@
 """The acceptance rules: which drafts stay and what the target says next. Pure: tensors in, a Verdict out.
 
-Knows no model and no text. Shapes: K draft tokens, V vocabulary. `target_probs` (K+1, V): row i is the distribution that
-judges draft i, row K the one of the bonus token. Draft i stands at absolute position `position + i`.
+Knows no model and no text. Shapes: K draft tokens, V vocabulary. `target_probs` (K+1, V): row i is the distribution
+that judges draft i, row K the one of the bonus token. Draft i stands at absolute position `position + i`.
 """
 
 import math
@@ -21,7 +21,10 @@ TYPICAL_DELTA = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A proposal: `probs` (K, V) is the exact law each token was drawn from, None for a deterministic proposer (one-hot)."""
+    """A proposal.
+
+    `probs` (K, V) is the exact law each token was drawn from, None for a deterministic proposer (one-hot).
+    """
 
     token_ids: tuple[int, ...]
     probs: Tensor | None = None
@@ -51,7 +54,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a rule decided. `trials` has an entry for each judged draft, `next_probs` (V,) is what the next token came from."""
+    """What a rule decided.
+
+    `trials` has an entry for each judged draft, `next_probs` (V,) is what the next token came from.
+    """
 
     num_accepted: int
     next_token_id: int
@@ -127,9 +133,9 @@ def _rejection(case: _Case) -> Verdict:
     """
     trials: list[Trial] = []
     for i, (target_prob, draft_prob) in enumerate(case.token_probs()):
-        trial = Trial(min(1.0, target_prob / draft_prob), case.uniform(i))
-        trials.append(trial)
-        if trial.uniform >= trial.accept_prob:
+        accept_prob, uniform = min(1.0, target_prob / draft_prob), case.uniform(i)
+        trials.append(Trial(accept_prob, uniform))
+        if uniform >= accept_prob:
             return case.draw_residual(i, trials, residual(case.target_probs[i], case.draft_row(i)))
     return case.draw_target(len(trials), trials)
 
@@ -160,21 +166,22 @@ def _block(case: _Case) -> Verdict:
     size = len(case.draft.token_ids)
     trials: list[Trial] = []
     products = [1.0]
+    num_accepted = 0
     for i, (target_prob, draft_prob) in enumerate(case.token_probs()):
         products.append(min(products[-1] * target_prob / draft_prob, 1.0))
         threshold = products[-1]
         if i + 1 < size:
-            excess = float(_block_excess(case, products[-1], i + 1).sum())
-            rest = excess + 1.0 - products[-1]
-            threshold = excess / rest if rest > 0.0 else 0.0
+            mass = float(_block_excess(case, products[-1], i + 1).sum())
+            rest = mass + 1.0 - products[-1]
+            threshold = mass / rest if rest > 0.0 else 0.0
         trials.append(Trial(threshold, case.uniform(i), products[-1], threshold))
-    passed = [i + 1 for i, trial in enumerate(trials) if trial.uniform < trial.accept_prob]
-    num_accepted = max(passed, default=0)
+        if case.uniform(i) < threshold:
+            num_accepted = i + 1
     if num_accepted == size:
         return case.draw_target(size, trials)
     excess = _block_excess(case, products[num_accepted], num_accepted)
-    mass = excess.sum()
-    probs = excess / mass if mass > 0.0 else case.target_probs[num_accepted]
+    total = excess.sum()
+    probs = excess / total if total > 0.0 else case.target_probs[num_accepted]
     return case.draw_residual(num_accepted, trials[: num_accepted + 1], probs)
 
 

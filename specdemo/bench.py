@@ -1,7 +1,7 @@
 """Measures speed as ratios, in turn, in one run: every figure of the README comes from here.
 
-A configuration is raced against plain decoding on each prompt: the two lanes alternate round by round on the same device, so a
-slow minute of the machine slows both. transformers is timed run by run between our own.
+A configuration is raced against plain decoding on each prompt: the two lanes alternate round by round on the same
+device, so a slow minute of the machine slows both. transformers is timed run by run between our own.
 """
 
 import math
@@ -26,7 +26,8 @@ COLUMNS = (
 )  # fmt: skip
 VERSUS_COLUMNS = ("versus_generate", "versus_assisted")
 CAPTION = (
-    "speedup: decode speed over our own plain lane, geometric mean over the prompts; low, high: the worst and best prompt; "
+    "speedup: decode speed over our own plain lane, geometric mean over the prompts; "
+    "low, high: the worst and best prompt; "
     "identical: prompts whose ids equal plain decoding's; versus: whole calls against transformers, prefill included"
 )
 _TRACK = Callable[[Sequence[Any], str], Iterable[Any]]

@@ -21,7 +21,7 @@ class CausalLMSession(Protocol):
         """Number of tokens whose keys and values are cached."""
 
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
-        """Append the tokens and return the logits after each of the last `num_logits` of them, shape (num_logits, V)."""
+        """Append the tokens; returns the logits after each of the last `num_logits` of them, (num_logits, V)."""
 
     def crop(self, length: int) -> None:
         """Shorten the cache to `length` tokens."""
@@ -105,7 +105,10 @@ class TransformersSession:
 
 
 def pass_bytes(model: torch.nn.Module) -> int:
-    """Bytes of weights that one pass reads: all of them, but of an input embedding only its rows unless the head shares it."""
+    """Bytes of weights that one pass reads.
+
+    All of them, but of an input embedding only its rows unless the head shares it.
+    """
     seen = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
     is_tied = head is not None and head.weight.data_ptr() == embedding.weight.data_ptr()
@@ -117,5 +120,6 @@ def require_rollback(lm: CausalLM, name: str) -> None:
     if not lm.can_crop:
         raise ModelError(
             f"the cache of {name} cannot be shortened (recurrent, hybrid or quantised state), so rejected drafts could "
-            "not be taken back; speculative decoding needs a model with an ordinary attention cache. Plain decoding works."
+            "not be taken back; speculative decoding needs a model with an ordinary attention cache. "
+            "Plain decoding works."
         )

@@ -31,8 +31,8 @@ def encode_prompt(
         raise PromptError("the prompt has no tokens; type a question or some text.")
     if len(ids) >= context_length:
         raise PromptError(
-            f"the prompt has {len(ids):,} tokens; this model reads at most {context_length - 1:,} and needs room to answer. "
-            "Shorten it."
+            f"the prompt has {len(ids):,} tokens; this model reads at most {context_length - 1:,} "
+            "and needs room to answer. Shorten it."
         )
     return ids
 
@@ -86,6 +86,9 @@ def _control_tokens(tokenizer: PreTrainedTokenizerBase) -> set[str]:
 
 
 def _encode_text(tokenizer: PreTrainedTokenizerBase, text: str, *, is_whole: bool = False) -> list[int]:
-    """Ids of text in which nothing is a control token; a whole prompt gets the tokenizer's own opening token, if any."""
+    """Ids of text in which nothing is a control token.
+
+    A whole prompt gets the tokenizer's own opening token, if any.
+    """
     encoded = tokenizer(text, add_special_tokens=is_whole, split_special_tokens=True)
     return [int(i) for i in encoded["input_ids"]]

@@ -49,8 +49,8 @@ def main(argv: Sequence[str]) -> int:
         sys.stderr.write("specdemo: stopped.\n")
         return 130
     except BrokenPipeError:
-        # Whoever read our output has gone; nothing is left to say, not even at the interpreter's exit.
-        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")
+        # Whoever read our output has gone; the interpreter must not try to flush the rest at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 

@@ -1,4 +1,7 @@
-"""What a terminal shows: coloured tokens, a summary, a table, progress bars. Colours only where stdout is a terminal."""
+"""What a terminal shows.
+
+Coloured tokens, a summary, a table, progress bars. Colours only where stdout is a terminal.
+"""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -118,7 +121,8 @@ def _race_lines(document: dict[str, Any]) -> list[str]:
 def _lane_line(name: str, document: dict[str, Any]) -> str:
     metrics = document["metrics"]
     return (
-        f"{name}{metrics['num_tokens']} tokens ({document['finish_reason']}), {_cell(metrics['tokens_per_second'])} tokens/s, "
+        f"{name}{metrics['num_tokens']} tokens ({document['finish_reason']}), "
+        f"{_cell(metrics['tokens_per_second'])} tokens/s, "
         f"{metrics['target_passes']} target passes, {_cell(metrics['tokens_per_round'])} tokens per round, "
         f"acceptance rate {_cell(metrics['acceptance_rate'])}, alpha {_cell(metrics['alpha'])}"
     )

@@ -16,7 +16,8 @@ NUM_TOP = 5
 def build_evidence(draft: Draft, verdict: Verdict, target_probs: Tensor, scores: Tensor) -> Evidence:
     """Evidence of one verdict. Shapes: `target_probs` and the processed logits `scores` are (K+1, V).
 
-    At temperature 0 the target's distribution is one-hot; the candidates shown are then those of the softmax of its logits.
+    At temperature 0 the target's distribution is one-hot; the candidates shown are then those of the softmax of its
+    logits.
     """
     shown = scores.softmax(-1)
     positions = tuple(_position(draft, verdict, shown, scores, index) for index in range(len(verdict.trials)))

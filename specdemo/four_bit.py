@@ -1,7 +1,8 @@
 """Weights in four bits for torch's own CPU kernels: exact from GGUF's Q4_1 blocks, or rounded from any other model.
 
-Knows no cache and no drafting. A group of 32 weights shares a scale d and a minimum m: weight = d * code + m, code 0..15. torch's
-kernel computes (code - 8) * scale + zero, so scale = d and zero = m + 8 d. Shapes: N output rows, D inputs, B = D / 32 groups.
+Knows no cache and no drafting. A group of 32 weights shares a scale d and a minimum m: weight = d * code + m, code
+0..15. torch's kernel computes (code - 8) * scale + zero, so scale = d and zero = m + 8 d. Shapes: N output rows, D
+inputs, B = D / 32 groups.
 """
 
 import copy
@@ -59,7 +60,10 @@ class Int4Linear(torch.nn.Module):
 
 
 class Int8Linear:
-    """hidden (T, D) in bfloat16 to (T, N) with one scale a row: for the head, whose rows are read whole for every draft token."""
+    """hidden (T, D) in bfloat16 to (T, N) with one scale a row.
+
+    For the head, whose rows are read whole for every draft token.
+    """
 
     def __init__(self, weight: Tensor) -> None:
         scales = weight.float().abs().amax(1).clamp_(min=1e-12) / 127

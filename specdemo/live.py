@@ -87,7 +87,7 @@ class LiveSource:
             engine.warm_up(self._default.name)
         except SpecdemoError as error:
             self._status = EngineStatus("failed", str(error))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a thread must end in a state that the page can show
             _LOG.exception("loading failed")
             self._status = EngineStatus("failed", f"Loading failed unexpectedly ({type(error).__name__}); see the log.")
         else:

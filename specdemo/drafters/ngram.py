@@ -1,7 +1,7 @@
 """Copies what followed the last few tokens the last time they occurred; no weights. One-hot: it never draws.
 
-Source of the idea: prompt lookup decoding (apoorvumang/prompt-lookup-decoding); here the longest suffix is tried first and
-the most recent occurrence wins, as in llama.cpp's ngram-simple.
+Source of the idea: prompt lookup decoding (apoorvumang/prompt-lookup-decoding); here the longest suffix is tried first
+and the most recent occurrence wins, as in llama.cpp's ngram-simple.
 """
 
 from collections.abc import Sequence

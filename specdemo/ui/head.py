@@ -28,12 +28,14 @@ def race_head(trace: Trace, origin: str, drafters: Iterable[DrafterInfo] = ()) -
         "rule": rule,
         "dtype": _text(trace.provenance.get("dtype")),
         "texts": "same" if rule in _SAME_TEXT_RULES else "lossy" if rule in _LOSSY_RULES else "sampled",
+        "drafter_bytes": _number(trace.provenance.get("drafter_bytes"), 0),
         "machine": _machine(trace.provenance),
     }
 
 
 def _machine(provenance: Mapping[str, Any]) -> str:
-    parts = (_text(provenance.get(key)) for key in ("target", "device", "dtype"))
+    target = _text(provenance.get("target_title")) or _text(provenance.get("target"))
+    parts = (target, _text(provenance.get("device")), _text(provenance.get("dtype")))
     return " · ".join(part for part in parts if part)
 
 

@@ -1,0 +1,231 @@
+"""Tiny real models, a byte-level tokenizer and scripted drafters: what the engine's tests run without a download."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    GPTNeoXConfig,
+    Lfm2Config,
+    LlamaConfig,
+    MambaConfig,
+    MistralConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+    Qwen2Config,
+)
+
+from specdemo.acceptance import Draft
+from specdemo.causal_lm import CausalLM, CausalLMSession
+from specdemo.drafters.base import Drafter, DraftSession
+from specdemo.sampling import Sampler, draw
+from specdemo.target import Target
+
+VOCAB_SIZE = 259
+CONTEXT = 256
+EOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
+CHAT_TEMPLATE = (
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+_SHAPE = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+    "initializer_range": 0.3,
+}
+_WINDOW = 8
+CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
+    "llama": lambda: LlamaConfig(**_SHAPE),
+    "qwen2": lambda: Qwen2Config(**_SHAPE),
+    "gpt-neox": lambda: GPTNeoXConfig(**_SHAPE),
+    "mistral": lambda: MistralConfig(**_SHAPE, sliding_window=_WINDOW),
+    "gemma2": lambda: Gemma2Config(**_SHAPE, head_dim=8, sliding_window=_WINDOW),
+    "mamba": lambda: MambaConfig(**_SHAPE, state_size=4),
+    "lfm2": lambda: Lfm2Config(**_SHAPE, layer_types=["conv", "full_attention", "conv"]),
+}
+CROPPABLE = ("llama", "qwen2", "gpt-neox", "mistral", "gemma2")
+NOT_CROPPABLE = ("mamba", "lfm2")
+
+
+@cache
+def make_tokenizer(extra_tokens: tuple[str, ...] = (), chat_template: str = CHAT_TEMPLATE) -> PreTrainedTokenizerFast:
+    """One token a byte behind three control tokens; `extra_tokens` are added behind the bytes."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {token: index for index, token in enumerate([EOS, START, END, *alphabet])}
+    core = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token=END, pad_token=EOS, additional_special_tokens=[START]
+    )
+    tokenizer.chat_template = chat_template
+    tokenizer.add_tokens(list(extra_tokens))
+    return tokenizer
+
+
+def make_model(kind: str = "llama", seed: int = 0, **changes: object) -> PreTrainedModel:
+    """Random weights, large enough that the answers vary and no two logits are close to a tie."""
+    config = CONFIGS[kind]()
+    for name, value in changes.items():
+        setattr(config, name, value)
+    torch.manual_seed(seed)
+    return AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+
+
+def wrap(model: PreTrainedModel, *, eos: Sequence[int] = (), name: str = "tiny") -> Target:
+    """A target that ends at the ids `eos` only."""
+    made = Target.from_model(name, model, make_tokenizer(), revision="random", gguf_path=None)
+    return replace(made, eos_token_ids=frozenset(eos))
+
+
+@cache
+def make_target(kind: str = "llama", seed: int = 0) -> Target:
+    """A tiny target that never ends by itself; shared, so it must not be changed."""
+    return wrap(make_model(kind, seed))
+
+
+Propose = Callable[[list[int], int, Sampler], Draft]
+
+
+class ScriptedDrafter:
+    """Proposes what a function of (committed ids, number asked for, sampler) says."""
+
+    name = "scripted"
+    memory_bytes = 0
+
+    def __init__(self, propose: Propose) -> None:
+        self.propose = propose
+
+    def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
+        return ScriptedSession(self.propose, prompt_ids, sampler)
+
+
+class ScriptedSession:
+    note = ""
+    bytes_read = 0
+
+    def __init__(self, propose: Propose, prompt_ids: Sequence[int], sampler: Sampler) -> None:
+        self._propose, self._ids, self._sampler = propose, list(prompt_ids), sampler
+
+    def propose(self, max_tokens: int) -> Draft:
+        return self._propose(list(self._ids), max_tokens, self._sampler)
+
+    def commit(self, token_ids: Sequence[int]) -> None:
+        self._ids += token_ids
+
+    def close(self) -> None:
+        self._ids.clear()
+
+
+def knows(prompt_ids: Sequence[int], answer: Sequence[int], wrong_every: int = 0) -> ScriptedDrafter:
+    """Proposes the known answer, each `wrong_every`-th token of it replaced by another; 0 replaces none."""
+    script = [
+        (token_id + 1) % VOCAB_SIZE if wrong_every and index % wrong_every == wrong_every - 1 else token_id
+        for index, token_id in enumerate(answer)
+    ]
+
+    def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
+        done = len(ids) - len(prompt_ids)
+        return Draft(tuple(script[done : done + max_tokens]))
+
+    return ScriptedDrafter(propose)
+
+
+def proposes_nothing() -> ScriptedDrafter:
+    return ScriptedDrafter(lambda ids, max_tokens, sampler: Draft(()))
+
+
+def guesses(seed: int, answer: Sequence[int] = (), start: int = 0) -> ScriptedDrafter:
+    """As many tokens as it likes, each the right one or any other."""
+
+    def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
+        generator = torch.Generator().manual_seed(seed * 1009 + len(ids))
+        count = int(torch.randint(max_tokens + 1, (1,), generator=generator))
+        wild = torch.randint(VOCAB_SIZE, (count,), generator=generator).tolist()
+        is_right = torch.rand(count, generator=generator).lt(0.7).tolist()
+        known = list(answer[len(ids) - start :])
+        known += wild[len(known) :]
+        return Draft(tuple(right if yes else other for right, other, yes in zip(known, wild, is_right, strict=False)))
+
+    return ScriptedDrafter(propose)
+
+
+def draws_from(law: Callable[[list[int]], Tensor]) -> ScriptedDrafter:
+    """An honest stochastic drafter: each token is drawn from `law(prefix)`, shape (V,), and the rows are handed over."""
+
+    def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
+        tokens: list[int] = []
+        rows = []
+        for index in range(max_tokens):
+            rows.append(law([*ids, *tokens]))
+            tokens.append(draw(rows[-1], sampler.noise.uniform(len(ids), f"scripted/{index}")))
+        return Draft(tuple(tokens), torch.stack(rows) if rows else None)
+
+    return ScriptedDrafter(propose)
+
+
+class WatchedLM:
+    """A model that remembers its sessions, and whether each was closed."""
+
+    def __init__(self, lm: CausalLM) -> None:
+        self._lm = lm
+        self.sessions: list[WatchedSession] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._lm, name)
+
+    def open(self) -> "WatchedSession":
+        self.sessions.append(WatchedSession(self._lm.open()))
+        return self.sessions[-1]
+
+
+class WatchedSession:
+    """See WatchedLM; `token_ids` is what the cache must hold."""
+
+    def __init__(self, session: CausalLMSession) -> None:
+        self.inner = session
+        self.token_ids: list[int] = []
+        self.is_closed = False
+
+    @property
+    def length(self) -> int:
+        return self.inner.length
+
+    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+        self.token_ids += token_ids
+        return self.inner.forward(token_ids, num_logits)
+
+    def crop(self, length: int) -> None:
+        del self.token_ids[length:]
+        self.inner.crop(length)
+
+    def close(self) -> None:
+        self.is_closed = True
+        self.inner.close()
+
+
+class WatchedDrafter:
+    """A drafter that remembers the target session it was opened on."""
+
+    def __init__(self, drafter: Drafter) -> None:
+        self._drafter = drafter
+        self.name, self.memory_bytes = drafter.name, drafter.memory_bytes
+        self.target_session: CausalLMSession | None = None
+
+    def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
+        self.target_session = target_session
+        return self._drafter.open(target_session, prompt_ids, sampler)
