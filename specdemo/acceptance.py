@@ -90,7 +90,7 @@ class _Case:
 
     def uniform(self, index: int) -> float:
         """The number that draft `index` is judged by."""
-        return self.noise.uniform(self.position + index, "accept")
+        return self.noise.uniform(self.position + index, f"accept/{index}")
 
     def draft_row(self, index: int) -> Tensor:
         return self.draft.row(index, self.target_probs[index])
@@ -172,7 +172,7 @@ def _block(case: _Case) -> Verdict:
         threshold = products[-1]
         if i + 1 < size:
             mass = float(_block_excess(case, products[-1], i + 1).sum())
-            rest = mass + 1.0 - products[-1]
+            rest = mass + (1.0 - products[-1])
             threshold = mass / rest if rest > 0.0 else 0.0
         trials.append(Trial(threshold, case.uniform(i), products[-1], threshold))
         if case.uniform(i) < threshold:

@@ -22,7 +22,7 @@ def encode_prompt(
 
     The template's control tokens are control tokens; the same strings typed by a person are split like any other text.
     """
-    check_prompt(prompt)
+    check_prompt(prompt, system)
     if raw or tokenizer.chat_template is None:
         ids = _encode_text(tokenizer, f"{system}\n\n{prompt}" if system and not raw else prompt, is_whole=True)
     else:
@@ -55,10 +55,11 @@ def _render(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str) -> str
     messages = [{"role": "system", "content": system}, user] if system else [user]
     try:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    except TemplateError:
-        # Some templates know no system role (Gemma 1 and 2): its text then opens the user's turn.
-        merged = {"role": "user", "content": f"{system}\n\n{prompt}"}
-        return str(tokenizer.apply_chat_template([merged], tokenize=False, add_generation_prompt=True))
+    except TemplateError as error:
+        if system:
+            # Some templates know no system role (Gemma 1 and 2): its text then opens the user's turn.
+            return _render(tokenizer, f"{system}\n\n{prompt}", "")
+        raise PromptError(f"the model's chat template refuses the prompt: {error}. Give it raw instead.") from error
 
 
 def _hide_control_tokens(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:

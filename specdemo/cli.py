@@ -188,7 +188,7 @@ def _request(arguments: argparse.Namespace) -> RaceRequest:
         stop=tuple(arguments.stop),
         evidence=arguments.evidence,
     )
-    check_prompt(arguments.prompt)
+    check_prompt(arguments.prompt, arguments.system)
     _check_drafter(arguments.drafter)
     return RaceRequest(
         prompt=arguments.prompt,

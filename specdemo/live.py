@@ -55,7 +55,7 @@ class LiveSource:
 
     def check(self, request: RaceRequest) -> None:
         """See race.EventSource.check."""
-        check_prompt(request.prompt)
+        check_prompt(request.prompt, request.system)
         if request.drafter.partition(":")[0] not in DRAFTER_LABELS:
             raise SettingsError(f"the drafter is {request.drafter!r}; choose one of {', '.join(DRAFTER_LABELS)}.")
         if request.target != self._target:

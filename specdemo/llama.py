@@ -5,7 +5,7 @@ needs: the first layers can run ahead and are not computed again. Checked agains
 Shapes: T tokens, D hidden, H query heads, G key/value heads, E head size, V vocabulary.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,8 +15,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from specdemo.causal_lm import pass_bytes
+from specdemo.linear import Linear, fuse
 
-Linear = Callable[[Tensor], Tensor]
 _GROWTH = 512
 
 
@@ -65,10 +65,10 @@ class LlamaLM:
 
     @classmethod
     def from_transformers(cls, model: LlamaForCausalLM) -> "LlamaLM":
-        """Take over a loaded model's weights; its own modules become views of the fused ones, so no memory is added."""
+        """A loaded model's weights in this pass; the model itself keeps working."""
         layers = [_fused_layer(layer) for layer in model.model.layers]
         embedding = model.model.embed_tokens.weight.detach()
-        lm = cls(model.config, embedding, layers, LlamaHead(model.model.norm.weight.detach(), model.lm_head, 0))
+        lm = cls(model.config, embedding, layers, LlamaHead(model.model.norm.weight.detach(), fuse(model.lm_head), 0))
         lm.weight_bytes = pass_bytes(model)
         return lm
 
@@ -226,20 +226,10 @@ def _fused_layer(layer: torch.nn.Module) -> LlamaLayer:
     attention, mlp = layer.self_attn, layer.mlp
     return LlamaLayer(
         layer.input_layernorm.weight.detach(),
-        _fuse(attention.q_proj, attention.k_proj, attention.v_proj),
-        attention.o_proj,
+        fuse(attention.q_proj, attention.k_proj, attention.v_proj),
+        fuse(attention.o_proj),
         layer.post_attention_layernorm.weight.detach(),
-        _fuse(mlp.gate_proj, mlp.up_proj),
-        mlp.down_proj,
+        fuse(mlp.gate_proj, mlp.up_proj),
+        fuse(mlp.down_proj),
         sum(parameter.nbytes for parameter in layer.parameters()),
     )
-
-
-def _fuse(*linears: torch.nn.Linear) -> Linear:
-    """One matrix product for several; the originals keep working as views of the fused weight."""
-    weight = torch.cat([linear.weight.detach() for linear in linears])
-    start = 0
-    for linear in linears:
-        linear.weight.data = weight[start : start + linear.out_features]
-        start += linear.out_features
-    return lambda hidden: F.linear(hidden, weight)

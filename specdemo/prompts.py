@@ -28,13 +28,14 @@ def load_prompts() -> tuple[ExamplePrompt, ...]:
     )
 
 
-def check_prompt(prompt: str) -> None:
-    """Raise PromptError for a prompt that is empty, blank, longer than MAX_PROMPT_CHARS or not text."""
+def check_prompt(prompt: str, system: str = "") -> None:
+    """Raise PromptError for a prompt that is empty or blank, and for a text beyond MAX_PROMPT_CHARS or no text at all."""
     if not prompt.strip():
         raise PromptError("the prompt is empty; type a question or some text.")
-    if len(prompt) > MAX_PROMPT_CHARS:
-        raise PromptError(
-            f"the prompt has {len(prompt):,} characters; at most {MAX_PROMPT_CHARS:,} are read. Shorten it."
-        )
-    if any("\ud800" <= character <= "\udfff" for character in prompt):
-        raise PromptError("the prompt holds half a character (an unpaired surrogate); remove it or type it again.")
+    for name, text in (("prompt", prompt), ("system text", system)):
+        if len(text) > MAX_PROMPT_CHARS:
+            raise PromptError(
+                f"the {name} has {len(text):,} characters; at most {MAX_PROMPT_CHARS:,} are read. Shorten it."
+            )
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise PromptError(f"the {name} holds half a character (an unpaired surrogate); remove it or type it again.")

@@ -38,7 +38,11 @@ class PositionNoise:
         self._gumbel: OrderedDict[int, Tensor] = OrderedDict()
 
     def uniform(self, position: int, stream: str) -> float:
-        """A number in [0, 1) of the position's `stream` ("accept", "next" or "draft"); streams are independent."""
+        """A number in [0, 1) of the position's `stream`; streams are independent.
+
+        "next" is used once a position. "accept/i" and "draft/i" name the draft's index i in its round: what a round threw
+        away may have decided how much of it stayed (`block`), so a later round must not meet the same number again.
+        """
         return (self._hash(position, stream) >> 11) * 2.0**-53
 
     def gumbel(self, position: int) -> Tensor:
@@ -90,19 +94,21 @@ class Sampler:
         return scores.softmax(-1)
 
     @torch.inference_mode()
-    def choose_draft(self, logits: Tensor, prefix: Sequence[int]) -> tuple[int, Tensor | None]:
+    def choose_draft(
+        self, logits: Tensor, committed: Sequence[int], drafted: Sequence[int]
+    ) -> tuple[int, Tensor | None]:
         """A drafter's next token from its logits (V,) and the law it was drawn from, None for an argmax (one-hot).
 
-        `prefix` includes the tokens drafted so far. Under `coupled` the draw shares the target's noise.
+        `drafted` are this round's tokens so far. Under `coupled` the draw shares the target's noise.
         """
-        scores = self.scores(logits[None], prefix, ())[0]
+        scores = self.scores(logits[None], [*committed, *drafted], ())[0]
         if self.rule == "greedy":
             return int(scores.argmax()), None
         probs = scores.softmax(-1)
-        position = len(prefix)
+        position = len(committed) + len(drafted)
         if self.rule == "coupled":
             return int((scores.log_softmax(-1) + self.noise.gumbel(position)).argmax()), probs
-        return draw(probs, self.noise.uniform(position, "draft")), probs
+        return draw(probs, self.noise.uniform(position, f"draft/{len(drafted)}")), probs
 
     def _prefix_rows(self, scores: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
         """Ids for the processors, (B, T + B - 1); only the repetition penalty reads them, and it ignores repeats.

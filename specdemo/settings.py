@@ -65,6 +65,8 @@ class DecodeSettings:
         _check_choice("evidence", self.evidence, (True, False))
         if any(not text for text in self.stop):
             raise SettingsError("a stop string is empty, which would stop at once; give at least one character.")
+        if any("\ud800" <= character <= "\udfff" for character in "".join(self.stop)):
+            raise SettingsError("a stop string holds half a character (an unpaired surrogate); type it again.")
 
     @property
     def resolved_rule(self) -> str:

@@ -53,8 +53,8 @@ CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen2": lambda: Qwen2Config(**_SHAPE),
     "gpt-neox": lambda: GPTNeoXConfig(**_SHAPE),
     "mistral": lambda: MistralConfig(**_SHAPE, sliding_window=_WINDOW),
-    "gemma2": lambda: Gemma2Config(**_SHAPE, head_dim=8, sliding_window=_WINDOW),
-    "mamba": lambda: MambaConfig(**_SHAPE, state_size=4),
+    "gemma2": lambda: Gemma2Config(**_SHAPE, head_dim=8, sliding_window=_WINDOW, tie_word_embeddings=False),
+    "mamba": lambda: MambaConfig(**_SHAPE, state_size=4, tie_word_embeddings=False),
     "lfm2": lambda: Lfm2Config(**_SHAPE, layer_types=["conv", "full_attention", "conv"]),
 }
 CROPPABLE = ("llama", "qwen2", "gpt-neox", "mistral", "gemma2")

@@ -53,7 +53,7 @@ class AutoregressiveSession:
         while len(drafted) < num_tokens:
             context = [*self._ids, *drafted]
             logits = self._feed(context[len(self._fed) :], num_logits=1)
-            token_id, probs = self._sampler.choose_draft(logits[0], context)
+            token_id, probs = self._sampler.choose_draft(logits[0], self._ids, drafted)
             drafted.append(token_id)
             rows.append(probs)
         return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
@@ -24,6 +25,7 @@ from transformers import (
 from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM, require_rollback
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.errors import ModelError
+from specdemo.linear import fuse
 from specdemo.llama import LlamaHead, LlamaLM
 from specdemo.target import Target
 
@@ -154,8 +156,9 @@ def _load_trained_here(folder: Path, target: Target) -> LlamaForCausalLM:
 
 def _with_cut_head(lm: LlamaLM, token_ids: Tensor) -> LlamaLM:
     """The same model with only the head's rows that it was trained to draft from."""
-    rows = lm.embedding[token_ids.to(lm.device)].contiguous()
-    head = LlamaHead(lm.head.norm, lambda hidden: F.linear(hidden, rows), rows.nbytes, token_ids.to(lm.device))
+    rows = torch.nn.Linear(lm.embedding.shape[1], len(token_ids), bias=False, dtype=lm.dtype, device=lm.device)
+    rows.weight.data = lm.embedding[token_ids.to(lm.device)].contiguous()
+    head = LlamaHead(lm.head.norm, fuse(rows), rows.weight.nbytes, token_ids.to(lm.device))
     return LlamaLM(lm.config, lm.embedding, lm.layers, head)
 
 

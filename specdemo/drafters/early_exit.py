@@ -61,7 +61,7 @@ class EarlyExitSession:
             context = [*self._ids, *drafted]
             logits = self._session.run_ahead(context[-1], self._drafter.exit_layer)
             self.bytes_read += self._drafter.pass_bytes
-            token_id, probs = self._sampler.choose_draft(logits[0], context)
+            token_id, probs = self._sampler.choose_draft(logits[0], self._ids, drafted)
             drafted.append(token_id)
             rows.append(probs)
         return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))
