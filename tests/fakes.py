@@ -23,8 +23,13 @@ from transformers import (
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLM, CausalLMSession
+from specdemo.decoding import decode
 from specdemo.drafters.base import Drafter, DraftSession
+from specdemo.drafters.null import NullDrafter
+from specdemo.events import Event, Finished, Round
+from specdemo.metrics import emitted_token_ids
 from specdemo.sampling import Sampler, draw
+from specdemo.settings import DecodeSettings
 from specdemo.target import Target
 
 VOCAB_SIZE = 259
@@ -93,9 +98,30 @@ def wrap(model: PreTrainedModel, *, eos: Sequence[int] = (), name: str = "tiny")
 
 
 @cache
-def make_target(kind: str = "llama", seed: int = 0) -> Target:
-    """A tiny target that never ends by itself; shared, so it must not be changed."""
-    return wrap(make_model(kind, seed))
+def make_target(kind: str = "llama", seed: int = 0, vocab_size: int = VOCAB_SIZE) -> Target:
+    """A tiny target that never ends by itself; shared, so it must not be changed. A small vocabulary repeats itself."""
+    return wrap(make_model(kind, seed, vocab_size=vocab_size))
+
+
+def run(target: Target, drafter: Drafter, prompt_ids: Sequence[int], **settings: object) -> list[Event]:
+    """One generation, whole."""
+    return list(decode(target, drafter, prompt_ids, DecodeSettings(**settings)))  # type: ignore[arg-type]
+
+
+def answer(events: Sequence[Event]) -> tuple[tuple[int, ...], str]:
+    """What a generation comes to: its ids and why it ended."""
+    last = events[-1]
+    assert isinstance(last, Finished)
+    return emitted_token_ids(events), last.reason
+
+
+def plain(target: Target, prompt_ids: Sequence[int], **settings: object) -> tuple[tuple[int, ...], str]:
+    """Plain decoding's answer."""
+    return answer(run(target, NullDrafter(), prompt_ids, **settings))
+
+
+def rounds_of(events: Sequence[Event]) -> list[Round]:
+    return [event for event in events if isinstance(event, Round)]
 
 
 Propose = Callable[[list[int], int, Sampler], Draft]
@@ -134,7 +160,7 @@ class ScriptedSession:
 def knows(prompt_ids: Sequence[int], answer: Sequence[int], wrong_every: int = 0) -> ScriptedDrafter:
     """Proposes the known answer, each `wrong_every`-th token of it replaced by another; 0 replaces none."""
     script = [
-        (token_id + 1) % VOCAB_SIZE if wrong_every and index % wrong_every == wrong_every - 1 else token_id
+        (token_id + 1) % 16 if wrong_every and index % wrong_every == wrong_every - 1 else token_id
         for index, token_id in enumerate(answer)
     ]
 
@@ -149,15 +175,15 @@ def proposes_nothing() -> ScriptedDrafter:
     return ScriptedDrafter(lambda ids, max_tokens, sampler: Draft(()))
 
 
-def guesses(seed: int, answer: Sequence[int] = (), start: int = 0) -> ScriptedDrafter:
-    """As many tokens as it likes, each the right one or any other."""
+def guesses(seed: int, known_ids: Sequence[int] = (), start: int = 0, vocab_size: int = 16) -> ScriptedDrafter:
+    """As many tokens as it likes, each either that of the answer `known_ids` to a prompt of `start` tokens, or any other."""
 
     def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
         generator = torch.Generator().manual_seed(seed * 1009 + len(ids))
         count = int(torch.randint(max_tokens + 1, (1,), generator=generator))
-        wild = torch.randint(VOCAB_SIZE, (count,), generator=generator).tolist()
+        wild = torch.randint(vocab_size, (count,), generator=generator).tolist()
         is_right = torch.rand(count, generator=generator).lt(0.7).tolist()
-        known = list(answer[len(ids) - start :])
+        known = list(known_ids[len(ids) - start :])
         known += wild[len(known) :]
         return Draft(tuple(right if yes else other for right, other, yes in zip(known, wild, is_right, strict=False)))
 

@@ -42,6 +42,8 @@ def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
         lm = _with_cut_head(lm, _read_tensors(source)["draft_vocab"].long())
         return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
     num_shared = count_shared_ids(target.tokenizer, _load(AutoTokenizer, source), source)
+    # A tokenizer may know tokens that a head has no row for.
+    num_shared = min(num_shared, lm.vocab_size, target.lm.vocab_size)
     if lm.vocab_size == target.lm.vocab_size == num_shared:
         return AutoregressiveDrafter(NAME, lm, num_bytes)
     return AutoregressiveDrafter(NAME, SharedVocabularyLM(lm, target.lm.vocab_size, num_shared), num_bytes)
