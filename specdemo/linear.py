@@ -1,7 +1,7 @@
 """Matrix products of a pass: several weights as one, in the layout that this processor multiplies fastest.
 
-Knows no model. Few rows against a large weight is all that decoding does; MKL's plain product is made for many rows, and a
-weight packed once for few rows is read at nearly the speed of memory at every width from 1 to 17.
+Knows no model. Few rows against a large weight is all that decoding does; MKL's plain product is made for many rows,
+and a weight packed once for few rows is read at nearly the speed of memory at every width from 1 to 17.
 """
 
 from collections.abc import Callable

@@ -29,7 +29,7 @@ def load_prompts() -> tuple[ExamplePrompt, ...]:
 
 
 def check_prompt(prompt: str, system: str = "") -> None:
-    """Raise PromptError for a prompt that is empty or blank, and for a text beyond MAX_PROMPT_CHARS or no text at all."""
+    """Raise PromptError for a prompt that is empty or blank, and for a text too long or not text at all."""
     if not prompt.strip():
         raise PromptError("the prompt is empty; type a question or some text.")
     for name, text in (("prompt", prompt), ("system text", system)):

@@ -40,8 +40,9 @@ class PositionNoise:
     def uniform(self, position: int, stream: str) -> float:
         """A number in [0, 1) of the position's `stream`; streams are independent.
 
-        "next" is used once a position. "accept/i" and "draft/i" name the draft's index i in its round: what a round threw
-        away may have decided how much of it stayed (`block`), so a later round must not meet the same number again.
+        "next" is used once a position. "accept/i" and "draft/i" name the draft's index i in its round: what a round
+        threw away may have decided how much of it stayed (`block`), so a later round must not meet the same number
+        again.
         """
         return (self._hash(position, stream) >> 11) * 2.0**-53
 

@@ -3,12 +3,14 @@
 A trace is one JSON document. Reading never executes anything and refuses what it does not understand with one sentence.
 """
 
+import gzip
 import json
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -76,10 +78,14 @@ def dumps(trace: Trace) -> str:
 
 
 def save(trace: Trace, path: Path) -> None:
-    """Write to a temporary name beside `path`, then rename: an interrupted write leaves nothing half done."""
+    """Write to a temporary name beside `path`, then rename: an interrupted write leaves nothing half done.
+
+    A name that ends in `.gz` is compressed: a few KB instead of some fifty.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        temporary.write_bytes(dumps(trace).encode())
+        content = dumps(trace).encode()
+        temporary.write_bytes(gzip.compress(content, mtime=0) if path.suffix == ".gz" else content)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -92,15 +98,23 @@ def save(trace: Trace, path: Path) -> None:
 def load(path: Path) -> Trace:
     """Read a trace file. Raises TraceError, in a line, when it is missing, too large, damaged or of another version."""
     try:
-        size = path.stat().st_size
-        if size > MAX_TRACE_BYTES:
+        with _open(path) as file:
+            content = file.read(MAX_TRACE_BYTES + 1)
+        if len(content) > MAX_TRACE_BYTES:
             limit = MAX_TRACE_BYTES // 1_000_000
-            raise TraceError(f"{path.name} has {size} bytes; a trace has at most {limit} MB. {_REMEDY}")
-        return loads(path.read_text(encoding="utf-8"), path.name)
-    except OSError as error:
-        raise TraceError(f"cannot read {path.name}: {error.strerror or error}. {_REMEDY}") from error
+            raise TraceError(f"{path.name} is too large; a trace has at most {limit} MB. {_REMEDY}")
+        return loads(content.decode("utf-8"), path.name)
+    except (OSError, EOFError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TraceError(f"cannot read {path.name}: {reason}. {_REMEDY}") from error
     except UnicodeDecodeError as error:
         raise TraceError(f"{path.name} is not a trace: it is not UTF-8 text. {_REMEDY}") from error
+
+
+def _open(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    return gzip.open(path) if is_compressed else path.open("rb")
 
 
 def loads(text: str, name: str = "the text") -> Trace:

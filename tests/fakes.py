@@ -97,6 +97,11 @@ def wrap(model: PreTrainedModel, *, eos: Sequence[int] = (), name: str = "tiny")
     return replace(made, eos_token_ids=frozenset(eos))
 
 
+def ending_at(target: Target, token_id: int) -> Target:
+    """The same target with another end-of-text token."""
+    return replace(target, eos_token_ids=frozenset([token_id]))
+
+
 @cache
 def make_target(kind: str = "llama", seed: int = 0, vocab_size: int = VOCAB_SIZE) -> Target:
     """A tiny target that never ends by itself; shared, so it must not be changed. A small vocabulary repeats itself."""

@@ -1,6 +1,5 @@
 """The page: what stands where and which handler each event calls. Knows the engine only as an EventSource."""
 
-import json
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
+from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
 from specdemo.ui.handlers import PageHandlers
@@ -45,9 +45,8 @@ def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> g
     """The page over an engine. Nothing is started here: the caller starts the engine when it serves the page."""
     recorded = RecordedRaces(trace_folder)
     handlers = PageHandlers(source, recorded)
-    prompts = json.loads((ASSETS / "prompts.json").read_text(encoding="utf-8"))["prompts"]
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
-        sidebar = build_sidebar(prompts, recorded.choices)
+        sidebar = build_sidebar(load_prompts(), recorded.choices)
         stage = _build_stage(handlers)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
@@ -74,7 +73,7 @@ def launch_options() -> dict[str, Any]:
 def _build_stage(handlers: PageHandlers) -> _Stage:
     view = RaceView(handlers.first_value(), elem_id="race-view")
     # The component's own buttons stand in for these two, which only Gradio can provide.
-    open_button = gr.UploadButton(file_types=[".json"], elem_id="open-race", elem_classes="behind")
+    open_button = gr.UploadButton(file_types=[".json", ".gz"], elem_id="open-race", elem_classes="behind")
     saved = gr.File(visible="hidden")
     # Copied for each session at its first event. A function instead would be called again when the page has loaded.
     return _Stage(view, open_button, saved, gr.State(RaceRecord()), gr.Timer(1.0))

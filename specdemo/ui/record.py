@@ -4,11 +4,12 @@ One object per session. The running generator and the light events of the same s
 stopped race can be saved and a newer request ends an older run.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from specdemo.events import Finished
 from specdemo.race import LANES, LaneUpdate, RaceRequest
+from specdemo.reports import request_document
 from specdemo.traces import Trace
 
 
@@ -38,9 +39,8 @@ class RaceRecord:
 
     def begin(self, request: RaceRequest, provenance: dict[str, Any]) -> None:
         """A live race starts to be shown."""
-        asked = {**asdict(request), "settings": request.settings.to_dict()}
         title = " ".join(request.prompt.split())[:60]
-        self.shown = Trace(title, "live", asked, provenance, ())
+        self.shown = Trace(title, "live", request_document(request), provenance, ())
         self.updates = []
 
     def show(self, trace: Trace) -> None:

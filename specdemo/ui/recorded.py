@@ -42,9 +42,9 @@ class RecordedRaces:
 
 def _read(folder: Path) -> list[RecordedRace]:
     races = []
-    for path in sorted(folder.glob("*.json")):
+    for path in sorted(folder.glob("*.json*")):
         try:
-            races.append(RecordedRace(path.stem, load(path)))
+            races.append(RecordedRace(path.name.partition(".")[0], load(path)))
         except TraceError:
             continue
     return sorted(races, key=lambda race: _ORDER.get(race.trace.category, len(_ORDER)))

@@ -1,12 +1,13 @@
 """The settings: prompt with examples, drafter, K, temperature, and the rest folded away. Knows no handler."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
+from specdemo.prompts import ExamplePrompt
 from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.ui.form import FIELDS
 
@@ -24,10 +25,10 @@ class Sidebar:
     recorded: gr.Dropdown
 
 
-def build_sidebar(prompts: Sequence[Mapping[str, Any]], recorded: Sequence[tuple[str, str]]) -> Sidebar:
+def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str, str]]) -> Sidebar:
     """Build the sidebar inside the Blocks that is open."""
     with gr.Sidebar(width=288, elem_id="settings"):
-        fields = {"prompt": _prompt(prompts[0]["prompt"])}
+        fields = {"prompt": _prompt(prompts[0].prompt)}
         _examples(prompts, fields["prompt"])
         fields |= _main_fields()
         with gr.Row(elem_id="race-buttons"):
@@ -48,11 +49,11 @@ def _prompt(first: str) -> gr.Textbox:
     )
 
 
-def _examples(prompts: Sequence[Mapping[str, Any]], prompt: gr.Textbox) -> None:
+def _examples(prompts: Sequence[ExamplePrompt], prompt: gr.Textbox) -> None:
     """One chip per category; pressing it again shows the category's next example."""
     with gr.Row(elem_id="examples"):
-        for category in dict.fromkeys(item["category"] for item in prompts):
-            texts = json.dumps([item["prompt"] for item in prompts if item["category"] == category])
+        for category in dict.fromkeys(item.category for item in prompts):
+            texts = json.dumps([item.prompt for item in prompts if item.category == category])
             chip = gr.Button(_t(f"category_{category}"), size="sm", min_width=20, elem_classes="example")
             pick = f"(now) => {{ const texts = {texts}; return texts[(texts.indexOf(now) + 1) % texts.length]; }}"
             chip.click(None, prompt, prompt, js=pick, queue=False, show_progress="hidden", api_visibility="private")

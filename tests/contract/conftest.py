@@ -12,7 +12,7 @@ from tests.fakes import make_model, make_tokenizer, wrap
 VOCAB_SIZE = 16
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def one_thread() -> Iterator[None]:
     before = torch.get_num_threads()
     torch.set_num_threads(1)

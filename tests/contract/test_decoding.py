@@ -15,6 +15,7 @@ from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.target import Target
 from tests.fakes import (
     answer,
+    ending_at,
     guesses,
     knows,
     make_model,
@@ -36,11 +37,6 @@ RULES = ("auto", *LOSSLESS, "typical")
 def drafters(small_target: Target, folders: dict[str, Path]) -> dict[str, Drafter]:
     specs = {spec: f"draft-model:{folders[spec]}" if spec in folders else spec for spec in SPECS}
     return {name: make_drafter(spec, small_target) for name, spec in specs.items()}
-
-
-def ending(target: Target, token_id: int) -> Target:
-    """The same target with another end-of-text token."""
-    return wrap(target.model, eos=[token_id])
 
 
 @pytest.mark.parametrize("spec", SPECS)
@@ -101,7 +97,7 @@ def test_every_stop_ends_at_the_same_token_for_the_same_reason(
     chosen: dict[str, object] = {"max_new_tokens": max_new_tokens, "seed": seed}
     chosen |= {} if rule == "greedy" else {"temperature": 1.0, "rule": "coupled"}
     free = plain(base, PROMPT, **{**chosen, "max_new_tokens": 25})[0]
-    target = base if eos is None else ending(base, eos)
+    target = base if eos is None else ending_at(base, eos)
     if stop is not None:
         chosen["stop"] = (base.decode_text(free[stop[0] : stop[0] + stop[1]]) or "!",)
     expected = plain(target, PROMPT, **chosen)
@@ -168,7 +164,7 @@ def test_the_length_cap_is_met_exactly_and_nothing_is_drafted_beyond_it(max_new_
 def test_an_end_of_text_inside_accepted_drafts_is_the_last_token_and_the_rest_is_unused(index: int) -> None:
     base = make_target()
     free, _ = plain(base, PROMPT, max_new_tokens=8)
-    target = ending(base, free[index])
+    target = ending_at(base, free[index])
     first = free.index(free[index])
     events = run(target, knows(PROMPT, free), PROMPT, num_draft_tokens=7, max_new_tokens=20)
     assert answer(events) == (free[: first + 1], "eos")

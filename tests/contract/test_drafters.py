@@ -189,9 +189,9 @@ def exact_joint(target: Target, prompt: list[int], settings: DecodeSettings) -> 
     return total
 
 
+@torch.inference_mode()
 def next_law(target: Target, prefix: list[int], settings: DecodeSettings) -> Tensor:
-    with torch.inference_mode():
-        scores = target.model(torch.tensor([prefix])).logits[0, -1].clone()
+    scores = target.model(torch.tensor([prefix])).logits[0, -1]
     seen = torch.tensor(sorted(set(prefix)))
     penalty = settings.repetition_penalty
     scores[seen] = torch.where(scores[seen] < 0, scores[seen] * penalty, scores[seen] / penalty)

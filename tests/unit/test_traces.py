@@ -1,5 +1,6 @@
 """A race survives its file; a file that is not one gets one sentence; an interrupted write leaves nothing."""
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -110,6 +111,23 @@ def test_a_damaged_trace_gets_its_name_and_what_to_do_in_one_line(text: str, tmp
     assert message.endswith("Choose a file that this program saved.")
     assert "\n" not in message
     assert len(message) < 300
+
+
+def test_a_compressed_trace_reads_back_and_is_smaller(tmp_path: Path) -> None:
+    trace = small_trace()
+    for name in ("race.json", "race.json.gz"):
+        save(trace, tmp_path / name)
+        assert load(tmp_path / name) == trace
+    assert (tmp_path / "race.json.gz").stat().st_size < (tmp_path / "race.json").stat().st_size
+
+
+def test_a_damaged_or_oversized_compressed_trace_gets_a_sentence(tmp_path: Path) -> None:
+    whole = gzip.compress(dumps(small_trace()).encode())
+    contents = {"cut": whole[:-30], "garbled": whole[:30] + bytes(40), "bomb": gzip.compress(bytes(MAX_TRACE_BYTES + 1))}
+    for name, content in contents.items():
+        (tmp_path / f"{name}.json.gz").write_bytes(content)
+        with pytest.raises(TraceError, match=f"{name}.json.gz.*Choose a file that this program saved"):
+            load(tmp_path / f"{name}.json.gz")
 
 
 @given(data=st.data())
