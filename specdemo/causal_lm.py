@@ -40,6 +40,9 @@ class CausalLM(Protocol):
     weight_bytes: int
     """Bytes of weights that one pass reads, whatever its width."""
 
+    memory_bytes: int
+    """Bytes of weights held, the input embedding included."""
+
     can_crop: bool
     """Whether sessions can be shortened exactly; a recurrent state cannot."""
 
@@ -58,6 +61,7 @@ class TransformersLM:
         self.device = model.device
         self.dtype = model.dtype
         self.weight_bytes = pass_bytes(model)
+        self.memory_bytes = sum(_tensor_bytes(model).values())
         self.can_crop = not model._is_stateful and DynamicCache(config=model.config).is_croppable
 
     def open(self) -> "TransformersSession":
@@ -109,10 +113,15 @@ def pass_bytes(model: torch.nn.Module) -> int:
 
     All of them, but of an input embedding only its rows unless the head shares it.
     """
-    seen = {parameter.data_ptr(): parameter.nbytes for parameter in model.parameters()}
+    seen = _tensor_bytes(model)
     embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
     is_tied = head is not None and head.weight.data_ptr() == embedding.weight.data_ptr()
     return sum(seen.values()) - (0 if is_tied else embedding.weight.nbytes)
+
+
+def _tensor_bytes(model: torch.nn.Module) -> dict[int, int]:
+    """Bytes by address, so that tied weights count once; four-bit weights are buffers."""
+    return {tensor.data_ptr(): tensor.nbytes for tensor in (*model.parameters(), *model.buffers())}
 
 
 def require_rollback(lm: CausalLM, name: str) -> None:

@@ -47,15 +47,18 @@ class Int4Linear(torch.nn.Module):
         super().__init__()
         codes = groups.codes.to(torch.int32).contiguous()
         self.out_features = codes.shape[0]
-        self._packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, _INNER_K_TILES)
+        packed = torch.ops.aten._convert_weight_to_int4pack_for_cpu(codes, _INNER_K_TILES)
         zeros = groups.minima + 8 * groups.scales
-        self._scales_and_zeros = torch.stack([groups.scales, zeros], -1).transpose(0, 1).contiguous().bfloat16()
-        self.weight_bytes = codes.numel() // 2 + self._scales_and_zeros.nbytes
+        self.register_buffer("packed", packed)
+        self.register_buffer(
+            "scales_and_zeros", torch.stack([groups.scales, zeros], -1).transpose(0, 1).bfloat16().contiguous()
+        )
+        self.weight_bytes = self.packed.nbytes + self.scales_and_zeros.nbytes
 
     def forward(self, hidden: Tensor) -> Tensor:
         """See the class."""
         rows = hidden.reshape(-1, hidden.shape[-1])
-        product = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self._packed, GROUP, self._scales_and_zeros)
+        product = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scales_and_zeros)
         return product.view(*hidden.shape[:-1], self.out_features)
 
 

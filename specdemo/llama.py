@@ -61,6 +61,7 @@ class LlamaLM:
         self.device = embedding.device
         self.dtype = embedding.dtype
         self.weight_bytes = sum(layer.weight_bytes for layer in self.layers) + head.weight_bytes
+        self.memory_bytes = self.weight_bytes + embedding.nbytes
         self.rotary = _RotaryTable(config, self.device, self.dtype)
 
     @classmethod
@@ -70,6 +71,7 @@ class LlamaLM:
         embedding = model.model.embed_tokens.weight.detach()
         lm = cls(model.config, embedding, layers, LlamaHead(model.model.norm.weight.detach(), fuse(model.lm_head), 0))
         lm.weight_bytes = pass_bytes(model)
+        lm.memory_bytes = sum(parameter.nbytes for parameter in model.parameters())
         return lm
 
     @staticmethod

@@ -9,8 +9,9 @@ import os
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -111,7 +112,7 @@ def load(path: Path) -> Trace:
         raise TraceError(f"{path.name} is not a trace: it is not UTF-8 text. {_REMEDY}") from error
 
 
-def _open(path: Path) -> IO[bytes]:
+def _open(path: Path) -> gzip.GzipFile | BufferedReader:
     with path.open("rb") as file:
         is_compressed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path) if is_compressed else path.open("rb")

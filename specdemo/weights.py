@@ -13,7 +13,7 @@ import tempfile
 import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
@@ -164,11 +164,11 @@ def _reported(scratch: Path, target: GGUFTarget, progress: Progress) -> Iterator
 
 def _folder_bytes(folder: Path) -> int:
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            continue  # pip moves files while they are counted
+    # pip moves files and removes folders while they are counted; os.walk passes over a folder that is gone.
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(parent, name).stat().st_size
     return total
 
 

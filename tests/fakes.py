@@ -181,7 +181,7 @@ def proposes_nothing() -> ScriptedDrafter:
 
 
 def guesses(seed: int, known_ids: Sequence[int] = (), start: int = 0, vocab_size: int = 16) -> ScriptedDrafter:
-    """As many tokens as it likes, each either that of the answer `known_ids` to a prompt of `start` tokens, or any other."""
+    """As many tokens as it likes: each that of `known_ids`, the answer to a prompt of `start` tokens, or any other."""
 
     def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
         generator = torch.Generator().manual_seed(seed * 1009 + len(ids))
@@ -196,7 +196,7 @@ def guesses(seed: int, known_ids: Sequence[int] = (), start: int = 0, vocab_size
 
 
 def draws_from(law: Callable[[list[int]], Tensor]) -> ScriptedDrafter:
-    """An honest stochastic drafter: each token is drawn from `law(prefix)`, shape (V,), and the rows are handed over."""
+    """An honest stochastic drafter: each token is drawn from `law(prefix)`, (V,), and the rows are handed over."""
 
     def propose(ids: list[int], max_tokens: int, sampler: Sampler) -> Draft:
         tokens: list[int] = []

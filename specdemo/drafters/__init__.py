@@ -52,7 +52,7 @@ def _quantized(setting: str, target: Target) -> Drafter:
         lm = four_bit.from_gguf(target.gguf_path, target.model)
     else:
         lm = four_bit.from_weights(target.model)
-    return AutoregressiveDrafter("quantized", lm, lm.weight_bytes)
+    return AutoregressiveDrafter("quantized", lm, lm.memory_bytes)
 
 
 def _draft_model(setting: str, target: Target) -> Drafter:

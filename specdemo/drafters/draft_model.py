@@ -93,6 +93,7 @@ class SharedVocabularyLM:
         self._num_shared = num_shared
         self.vocab_size = vocab_size
         self.context_length, self.weight_bytes = lm.context_length, lm.weight_bytes
+        self.memory_bytes = lm.memory_bytes
         self.device, self.dtype, self.can_crop = lm.device, lm.dtype, lm.can_crop
 
     def open(self) -> CausalLMSession:

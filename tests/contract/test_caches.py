@@ -215,9 +215,7 @@ def test_a_cache_that_outgrows_its_buffer_keeps_what_it_held() -> None:
 @pytest.mark.parametrize("kind", [kind for kind in CROPPABLE if kind != "llama"])
 @given(steps=st.lists(st.tuples(st.integers(1, 12), st.integers(0, 9)), min_size=2, max_size=6))
 @hypothesis_settings(max_examples=15)
-def test_transformers_caches_crop_exactly_also_beyond_a_sliding_window(
-    kind: str, steps: list[tuple[int, int]]
-) -> None:
+def test_transformers_caches_crop_exactly_also_beyond_a_sliding_window(kind: str, steps: list[tuple[int, int]]) -> None:
     """A round takes back at most what it fed, as the decode loop does."""
     lm = make_target(kind).lm
     assert lm.can_crop

@@ -67,8 +67,8 @@ def test_race_prints_both_lanes_and_their_comparison(capsys: pytest.CaptureFixtu
 
 def test_settings_on_the_command_line_reach_the_document(capsys: pytest.CaptureFixture[str], folder: str) -> None:
     options = (
-        "--temperature 0.7 --top-p 0.9 --top-k 20 --min-p 0.01 --repetition-penalty 1.1 --seed 9 --rule block --k adaptive "
-        "--max-new-tokens 5 --evidence"
+        "--temperature 0.7 --top-p 0.9 --top-k 20 --min-p 0.01 --repetition-penalty 1.1 --seed 9 --rule block "
+        "--k adaptive --max-new-tokens 5 --evidence"
     )
     stops = ["--stop", "one", "--stop", "two"]
     code, output, _ = run_main(capsys, "generate", "hi", "--target", folder, *options.split(), *stops, "--json")
@@ -93,9 +93,7 @@ def test_without_json_the_text_is_printed_without_control_sequences(
     assert "tokens/s" in output
 
 
-def test_a_recorded_race_is_a_trace_that_loads(
-    capsys: pytest.CaptureFixture[str], folder: str, tmp_path: Path
-) -> None:
+def test_a_recorded_race_is_a_trace_that_loads(capsys: pytest.CaptureFixture[str], folder: str, tmp_path: Path) -> None:
     path = tmp_path / "race.json"
     options = ["--target", folder, "--max-new-tokens", "10", "-o", str(path)]
     code, output, _ = run_main(capsys, "record", "say <|im_end|> twice", *options)
@@ -115,7 +113,9 @@ def test_bench_ends_with_one_document(capsys: pytest.CaptureFixture[str], folder
     assert {prompt["category"] for prompt in document["prompts"]} == {"code"}
 
 
-@pytest.mark.parametrize("option", [["--prompt-set", "none-such"], ["--k", "many"], ["--k", "0"], ["--drafter", "magic"]])
+@pytest.mark.parametrize(
+    "option", [["--prompt-set", "none-such"], ["--k", "many"], ["--k", "0"], ["--drafter", "magic"]]
+)
 def test_a_bench_that_cannot_be_run_is_one_line(
     capsys: pytest.CaptureFixture[str], folder: str, option: list[str]
 ) -> None:

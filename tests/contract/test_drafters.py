@@ -146,7 +146,7 @@ def test_every_run_of_one_drafter_is_as_the_first(small_target: Target, folders:
 
 @pytest.mark.parametrize("rule", ["rejection", "block"])
 def test_two_tokens_follow_the_targets_joint_law_with_a_stochastic_drafter(rule: str) -> None:
-    """Chi-square over fixed seeds, on a real model with top-k, a penalty, and a drafter that is another distribution."""
+    """Chi-square over fixed seeds, on a model with top-k and a penalty; the drafter is another one."""
     target, other = (wrap(make_model("llama", seed, vocab_size=4, num_hidden_layers=1)) for seed in (0, 1))
     chosen = {"temperature": 1.5, "top_k": 3, "repetition_penalty": 1.2}
     assert_law_is_the_targets(target, AutoregressiveDrafter("draft", other.lm, 0), rule, chosen)
@@ -172,7 +172,9 @@ def assert_law_is_the_targets(target: Target, drafter: Drafter, rule: str, chose
         counts[tokens] = counts.get(tokens, 0) + 1
     expected = exact_joint(target, prompt, DecodeSettings(**chosen))  # type: ignore[arg-type]
     assert set(counts) <= set(expected)
-    statistic = sum((counts.get(key, 0) - share * num_seeds) ** 2 / (share * num_seeds) for key, share in expected.items())
+    statistic = sum(
+        (counts.get(key, 0) - share * num_seeds) ** 2 / (share * num_seeds) for key, share in expected.items()
+    )
     freedom = len(expected) - 1
     assert statistic < freedom + 4 * (2 * freedom) ** 0.5, f"{statistic:.1f} for {freedom} degrees of freedom"
 

@@ -3,7 +3,7 @@
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -55,7 +55,9 @@ def essence(updates: Iterable[LaneUpdate]) -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("spec", LOSSLESS_SPECS)
-@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "rule": "coupled", "seed": 4}], ids=["greedy", "coupled"])
+@pytest.mark.parametrize(
+    "settings", [{}, {"temperature": 1.0, "rule": "coupled", "seed": 4}], ids=["greedy", "coupled"]
+)
 def test_both_lanes_of_a_race_are_whole_and_say_the_same(engine: Engine, spec: str, settings: dict[str, float]) -> None:
     updates = list(engine.race(request(drafter=spec, **settings)))
     for lane in LANES:
@@ -122,7 +124,9 @@ def test_a_replay_is_the_race(engine: Engine, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", NOT_CROPPABLE)
-def test_where_drafts_cannot_be_taken_back_the_speculative_lane_is_one_sentence_and_the_plain_one_runs(kind: str) -> None:
+def test_where_drafts_cannot_be_taken_back_the_speculative_lane_is_one_sentence_and_the_plain_one_runs(
+    kind: str,
+) -> None:
     updates = list(Engine(make_target(kind)).race(request(drafter="ngram", max_new_tokens=6)))
     (failed,) = events_of(updates, "speculative")
     assert isinstance(failed, Finished)
@@ -142,7 +146,17 @@ def test_a_drafter_that_cannot_be_had_ends_its_own_lane_only(engine: Engine) -> 
 
 def test_provenance_says_what_ran_on_what(engine: Engine) -> None:
     found = engine.provenance("quantized")
-    names = {"target", "target_revision", "drafter", "dtype", "device", "num_threads", "specdemo", "torch", "transformers"}
+    names = {
+        "target",
+        "target_revision",
+        "drafter",
+        "dtype",
+        "device",
+        "num_threads",
+        "specdemo",
+        "torch",
+        "transformers",
+    }
     assert names <= set(found)
     assert (found["target"], found["dtype"], found["drafter"]) == ("tiny", "float32", "quantized")
     assert found["drafter_bytes"] > 0 == engine.provenance("ngram")["drafter_bytes"]
@@ -176,27 +190,40 @@ def test_evidence_names_the_judged_tokens_and_agrees_with_the_verdict(
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveSource]:
-    folder = tmp_path_factory.mktemp("live")
-    make_model().save_pretrained(folder)
-    make_tokenizer().save_pretrained(folder)
-    yield LiveSource(str(folder))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("live")
+    make_model().save_pretrained(path)
+    make_tokenizer().save_pretrained(path)
+    return str(path)
 
 
-def live_request(source: LiveSource, prompt: str = "hello", drafter: str = "ngram") -> RaceRequest:
+@pytest.fixture(scope="module")
+def live(folder: str) -> LiveSource:
+    """Loaded in the background, asked twice to."""
+    source = LiveSource(folder)
+    source.start()
+    source.start()
+    deadline = time.monotonic() + 120
+    while source.status().state not in ("ready", "failed"):
+        assert time.monotonic() < deadline, source.status()
+        time.sleep(0.05)
+    return source
+
+
+def live_request(target: str, prompt: str = "hello", drafter: str = "ngram") -> RaceRequest:
     settings = DecodeSettings(max_new_tokens=8)
-    return RaceRequest(prompt=prompt, drafter=drafter, settings=settings, target=source._target)
+    return RaceRequest(prompt=prompt, drafter=drafter, settings=settings, target=target)
 
 
-def test_before_the_engine_is_ready_what_can_be_known_is_said_first(live: LiveSource) -> None:
-    source = LiveSource(live._target)
+def test_before_the_engine_is_ready_what_can_be_known_is_said_first(folder: str) -> None:
+    source = LiveSource(folder)
     assert source.status().state == "absent"
     expected: list[tuple[RaceRequest, type[SpecdemoError], str]] = [
-        (live_request(source, ""), PromptError, "the prompt is empty"),
-        (live_request(source, "x" * 200_000), PromptError, "200,000 characters"),
-        (live_request(source, drafter="magic"), SettingsError, "the drafter is 'magic'"),
+        (live_request(folder, ""), PromptError, "the prompt is empty"),
+        (live_request(folder, "x" * 200_000), PromptError, "200,000 characters"),
+        (live_request(folder, drafter="magic"), SettingsError, "the drafter is 'magic'"),
         (request(drafter="ngram"), SettingsError, "the target is"),
-        (live_request(source), ModelError, "not ready"),
+        (live_request(folder), ModelError, "not ready"),
     ]
     for asked, kind, message in expected:
         with pytest.raises(kind, match=message):
@@ -205,31 +232,24 @@ def test_before_the_engine_is_ready_what_can_be_known_is_said_first(live: LiveSo
             next(source.race(asked))
 
 
-def test_started_in_the_background_it_becomes_ready_and_races(live: LiveSource) -> None:
-    live.start()
-    live.start()
-    deadline = time.monotonic() + 120
-    while live.status().state not in ("ready", "failed"):
-        assert time.monotonic() < deadline, live.status()
-        time.sleep(0.05)
+def test_loaded_in_the_background_it_becomes_ready_and_races(live: LiveSource, folder: str) -> None:
     assert (live.status().state, live.status().progress) == ("ready", 1.0)
     names = [info.name for info in live.drafters()]
     assert set(names) == {"none", "ngram", "quantized", "draft-model", "early-exit"}
     assert names[0] in ("quantized", "ngram")
-    live.check(live_request(live))
+    live.check(live_request(folder))
     with pytest.raises(PromptError, match="needs room to answer"):
-        live.check(live_request(live, "x" * 400))
-    updates = list(live.race(live_request(live)))
+        live.check(live_request(folder, "x" * 400))
+    updates = list(live.race(live_request(folder)))
     assert all(isinstance(events_of(updates, lane)[-1], Finished) for lane in LANES)
-    assert live.provenance(live_request(live))["drafter"] == "ngram"
+    assert live.provenance(live_request(folder))["drafter"] == "ngram"
 
 
-def test_a_race_that_is_left_frees_the_device_for_the_next(live: LiveSource) -> None:
-    test_started_in_the_background_it_becomes_ready_and_races(live)
-    left = live.race(live_request(live))
+def test_a_race_that_is_left_frees_the_device_for_the_next(live: LiveSource, folder: str) -> None:
+    left = live.race(live_request(folder))
     next(left)
     left.close()  # type: ignore[attr-defined]
-    assert len(list(live.race(live_request(live)))) > 2
+    assert len(list(live.race(live_request(folder)))) > 2
 
 
 def test_a_target_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> None:
@@ -259,7 +279,7 @@ def test_a_bench_is_finite_ratios_and_plain_json(engine: Engine) -> None:
     for row in document["rows"]:
         assert row["identical"] == "1/1"
         for name in ("speedup", "low", "high", "tokens_per_round", "versus_generate", "versus_assisted"):
-            assert math.isfinite(row[name]) and row[name] > 0, (row["drafter"], name)
+            assert 0 < row[name] < math.inf, (row["drafter"], name)
         assert row["low"] <= row["speedup"] <= row["high"]
         assert 1 <= row["tokens_per_round"] <= row["k"] + 1
     assert set(document["columns"]) <= set(document["rows"][0])

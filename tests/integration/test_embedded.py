@@ -61,7 +61,7 @@ def test_plain_decoding_is_transformers_greedy_search(engine: Engine, prompt: st
 @pytest.mark.parametrize("spec", SPECS)
 @pytest.mark.parametrize("k", range(1, 9))
 def test_greedy_ids_are_plain_decodings(spec: str, k: int) -> None:
-    for prompt in PROMPTS if k in (1, 4, 8) else PROMPTS[k % 2 :][:1]:
+    for prompt in PROMPTS if k == 4 else PROMPTS[k % 2 :][:1]:
         assert answer(decoded(spec, prompt, num_draft_tokens=k)) == plain(prompt)
 
 

@@ -12,11 +12,15 @@ from tests.fakes import CHAT_TEMPLATE, END, EOS, START, make_tokenizer
 
 TOKENIZER = make_tokenizer()
 CONTROL_IDS = set(TOKENIZER.convert_tokens_to_ids([EOS, START, END]))
-NO_SYSTEM_ROLE = "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT_TEMPLATE
+NO_SYSTEM_ROLE = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + CHAT_TEMPLATE
+)
 ORDINARY = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(
     lambda text: bool(text.strip()) and not any(token in text for token in (EOS, START, END))
 )
-HOSTILE = st.lists(ORDINARY | st.sampled_from([EOS, START, END, "<|im_", "end|>", "\U000f0000"]), min_size=1).map("".join)
+HOSTILE = st.lists(ORDINARY | st.sampled_from([EOS, START, END, "<|im_", "end|>", "\U000f0000"]), min_size=1).map(
+    "".join
+)
 
 
 def encode(prompt: str, system: str = "", *, raw: bool = False, template: str = CHAT_TEMPLATE) -> list[int]:

