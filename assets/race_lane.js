@@ -108,7 +108,9 @@ function paintFinish(lane, row) {
     last.textContent = "";
   }
   if (last && row.s) last.append(...row.s.map(([, tail]) => document.createTextNode(tail)));
-  const message = row.message ? create("p", "race-failed", lane.parts.text) : null;
+  const isFailed = row.reason === "failed";
+  const place = isFailed ? ["p", "race-failed", lane.parts.text] : ["span", "race-note", lane.parts.notes];
+  const message = row.message ? create(...place) : null;
   if (message) message.textContent = row.message;
   lane.reason = row.reason;
   return () => {

@@ -146,7 +146,7 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """Why a generation ended; `message` is the one sentence of a `failed` one."""
+    """Why a generation ended; `message` is the sentence of a `failed` one, or the drafter's note on its own limit."""
 
     reason: FinishReason
     message: str = ""

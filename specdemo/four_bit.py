@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from gguf import GGMLQuantizationType, GGUFReader
 from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specdemo.causal_lm import TransformersLM
 from specdemo.errors import ModelError
+from specdemo.gguf_index import StoredTensor, read_index
 from specdemo.llama import LlamaHead, LlamaLayer, LlamaLM
 
 GROUP = 32
@@ -89,13 +89,15 @@ def round_to_groups(weight: Tensor) -> Groups:
 
 def from_gguf(path: Path, model: LlamaForCausalLM) -> LlamaLM:
     """The target's own four-bit blocks as a model; norms, embedding and head come from the loaded target."""
-    reader = GGUFReader(path)
-    blocks = {tensor.name: tensor for tensor in reader.tensors}
+    tensors = read_index(path)
 
     def read(index: int, kind: str) -> Groups:
-        parts = [
-            _read_q4_1(blocks, f"blk.{index}.{name}.weight", _num_heads(model, name)) for name in _GGUF_NAMES[kind]
-        ]
+        parts = []
+        for name in _GGUF_NAMES[kind]:
+            full_name = f"blk.{index}.{name}.weight"
+            groups = _read_q4_1(path, full_name, tensors.get(full_name))
+            num_heads = _num_heads(model, name)
+            parts.append(groups if num_heads is None else _undo_permutation(groups, num_heads))
         return _stack(parts)
 
     return _assemble(model, read)
@@ -151,17 +153,15 @@ def replace_linears(module: PreTrainedModel) -> PreTrainedModel:
     return module
 
 
-def _read_q4_1(blocks, name: str, num_heads: int | None) -> Groups:
-    tensor = blocks.get(name)
-    if tensor is None or tensor.tensor_type != GGMLQuantizationType.Q4_1:
-        found = "is missing" if tensor is None else f"is {tensor.tensor_type.name}"
+def _read_q4_1(path: Path, name: str, tensor: StoredTensor | None) -> Groups:
+    if tensor is None or tensor.kind != "Q4_1":
+        found = "is missing" if tensor is None else f"is {tensor.kind}"
         raise ModelError(f"the GGUF file's {name} {found}; the quantized drafter reads Q4_1. Fetch the target again.")
-    raw = torch.from_numpy(tensor.data.copy()).view(tensor.data.shape[0], -1, _BLOCK_BYTES)
+    raw = tensor.read(path).view(tensor.shape[0], -1, _BLOCK_BYTES)
     affine = raw[..., :4].contiguous().view(torch.float16).float()
     nibbles = raw[..., 4:]
     codes = torch.cat([nibbles & 15, nibbles >> 4], -1).flatten(1)
-    groups = Groups(codes, affine[..., 0].contiguous(), affine[..., 1].contiguous())
-    return groups if num_heads is None else _undo_permutation(groups, num_heads)
+    return Groups(codes, affine[..., 0].contiguous(), affine[..., 1].contiguous())
 
 
 def _undo_permutation(groups: Groups, num_heads: int) -> Groups:

@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import torch
-from huggingface_hub.utils import logging as hub_logging
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import logging
 
 from specdemo.catalog import TARGETS
+from specdemo.conversion import quiet_libraries
 from specdemo.errors import ModelError
 from specdemo.target import Target
 from specdemo.weights import Progress, fetch
@@ -31,10 +30,7 @@ def load_named_target(name: str, progress: Progress) -> Target:
 def _load_folder(name: str, source: str, revision: str, gguf_path: Path | None) -> Target:
     if "/" not in source and not Path(source).is_dir():
         raise ModelError(f"the target is {name!r}; {_KNOWN}.")
-    # transformers' own bars and advice would run between ours.
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()
-    hub_logging.set_verbosity_error()
+    quiet_libraries()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
     try:

@@ -16,7 +16,20 @@ LAYERS = {
     **dict.fromkeys(("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence"), 2),
     **dict.fromkeys(
-        ("target", "causal_lm", "linear", "llama", "four_bit", "chat", "weights", "conversion", "loading", "drafters"), 3
+        (
+            "target",
+            "causal_lm",
+            "linear",
+            "llama",
+            "gguf_index",
+            "four_bit",
+            "chat",
+            "weights",
+            "conversion",
+            "loading",
+            "drafters",
+        ),
+        3,
     ),
     "decoding": 4,
     **dict.fromkeys(("engine", "live", "baselines", "bench", "train"), 5),

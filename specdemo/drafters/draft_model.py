@@ -70,7 +70,8 @@ def _load(kind: Any, source: str, **options: Any) -> Any:
 def count_shared_ids(target: PreTrainedTokenizerBase, drafter: PreTrainedTokenizerBase, name: str) -> int:
     """How many leading ids mean the same token in both vocabularies; compares strings, not sizes.
 
-    A difference beyond the smaller vocabulary is allowed (padded heads, an added token); one inside it is refused.
+    A difference behind the smaller vocabulary, or in its last hundredth, where added tokens stand, ends the shared
+    part; an earlier one is refused with ModelError.
     """
     ours, theirs = _tokens_by_id(target), _tokens_by_id(drafter)
     size = min(max(ours), max(theirs)) + 1
@@ -79,8 +80,7 @@ def count_shared_ids(target: PreTrainedTokenizerBase, drafter: PreTrainedTokeniz
         i = differing[0]
         raise ModelError(
             f"{name} has another vocabulary than the target: id {i} is {theirs.get(i)!r} there and "
-            f"{ours.get(i)!r} here. "
-            "A draft model needs the target's own tokenizer; choose one of the same family."
+            f"{ours.get(i)!r} here. A draft model needs the target's own tokenizer; choose one of the same family."
         )
     return differing[0] if differing else size
 

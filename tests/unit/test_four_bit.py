@@ -12,6 +12,7 @@ from specdemo import four_bit
 from specdemo.causal_lm import TransformersLM
 from specdemo.conversion import convert_gguf
 from specdemo.errors import ModelError
+from specdemo.gguf_index import read_index, write_index
 from specdemo.llama import LlamaLM
 from specdemo.loading import load_named_target
 from tests.fakes import make_model, make_tokenizer
@@ -151,3 +152,14 @@ def test_a_rounded_model_predicts_nearly_what_the_model_predicts(kind: str) -> N
     # Random weights suffer more from rounding than trained ones; an unrelated model shows what chance gives.
     assert overlap(found, expected) > max(0.6, 2 * overlap(found, other))
     assert isinstance(lm, LlamaLM) == (kind == "llama")
+
+
+def test_the_index_beside_a_file_says_what_its_header_says(gguf_path: Path, tmp_path: Path) -> None:
+    copied = tmp_path / gguf_path.name
+    copied.write_bytes(gguf_path.read_bytes())
+    from_header = read_index(copied)
+    write_index(copied)
+    assert read_index(copied) == from_header
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(copied).tensors}
+    name = "blk.0.ffn_down.weight"
+    assert from_header[name].read(copied).tolist() == tensors[name].data.tolist()
