@@ -34,7 +34,8 @@ class Show:
     """Prints one generation or race as it happens."""
 
     def __init__(self, *, is_quiet: bool = False, is_race: bool = False) -> None:
-        self._console = Console(highlight=False, soft_wrap=True)
+        # A pipe has no width of its own, and a table must not be cut for it.
+        self._console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 200)
         self._is_quiet = is_quiet
         self._is_race = is_race
         self._held: Span | None = None  # the newest token, until it is known not to be the end-of-text one

@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from specdemo.causal_lm import TransformersLM
 from specdemo.errors import ModelError
 from specdemo.gguf_index import StoredTensor, read_index
-from specdemo.llama import LlamaHead, LlamaLayer, LlamaLM
+from specdemo.llama import LlamaHead, LlamaLayer, LlamaLM, RMSNorm
 
 GROUP = 32
 _INNER_K_TILES = 2
@@ -130,15 +130,15 @@ def _assemble(model, read) -> LlamaLM:
     layers = []
     for index, layer in enumerate(model.model.layers):
         linears = {kind: Int4Linear(read(index, kind)) for kind in _GGUF_NAMES}
-        norms = [norm.weight.detach().bfloat16() for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
-        num_bytes = sum(linear.weight_bytes for linear in linears.values()) + sum(norm.nbytes for norm in norms)
+        norms = [RMSNorm(norm, torch.bfloat16) for norm in (layer.input_layernorm, layer.post_attention_layernorm)]
+        num_bytes = sum(linear.weight_bytes for linear in linears.values())
         layers.append(
             LlamaLayer(
                 norms[0], linears["qkv"], linears["output"], norms[1], linears["gate_up"], linears["down"], num_bytes
             )
         )
     linear = Int8Linear(model.lm_head.weight.detach())
-    head = LlamaHead(model.model.norm.weight.detach().bfloat16(), linear, linear.weight_bytes)
+    head = LlamaHead(RMSNorm(model.model.norm, torch.bfloat16), linear, linear.weight_bytes)
     return LlamaLM(model.config, model.model.embed_tokens.weight.detach().bfloat16(), layers, head)
 
 
