@@ -9,6 +9,7 @@ import torch
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLM, CausalLMSession
+from specdemo.drafters.chain import draw_chain
 from specdemo.sampling import Sampler
 
 
@@ -48,15 +49,7 @@ class AutoregressiveSession:
         if num_tokens < max_tokens and not self.note:
             limit = self._lm.context_length
             self.note = f"the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts."
-        drafted: list[int] = []
-        rows = []
-        while len(drafted) < num_tokens:
-            context = [*self._ids, *drafted]
-            logits = self._feed(context[len(self._fed) :], num_logits=1)
-            token_id, probs = self._sampler.choose_draft(logits[0], self._ids, drafted)
-            drafted.append(token_id)
-            rows.append(probs)
-        return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))
+        return draw_chain(self._sampler, self._ids, num_tokens, self._logits_after)
 
     def commit(self, token_ids: Sequence[int]) -> None:
         """Keep what the cache shares with the sequence as it now is, forget the rest."""
@@ -71,6 +64,9 @@ class AutoregressiveSession:
     def close(self) -> None:
         """Free the cache."""
         self._session.close()
+
+    def _logits_after(self, token_ids: Sequence[int]) -> torch.Tensor:
+        return self._feed(token_ids[len(self._fed) :], num_logits=1)
 
     def _feed(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
         self._fed += token_ids

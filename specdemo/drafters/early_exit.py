@@ -9,6 +9,7 @@ import torch
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
+from specdemo.drafters.chain import draw_chain
 from specdemo.errors import ModelError, SettingsError
 from specdemo.llama import LlamaLM, LlamaSession
 from specdemo.sampling import Sampler
@@ -55,16 +56,11 @@ class EarlyExitSession:
 
     def propose(self, max_tokens: int) -> Draft:
         """Run the newest token ahead through the first layers, draw, and go on from what was drawn."""
-        drafted: list[int] = []
-        rows = []
-        while len(drafted) < max_tokens:
-            context = [*self._ids, *drafted]
-            logits = self._session.run_ahead(context[-1], self._drafter.exit_layer)
-            self.bytes_read += self._drafter.pass_bytes
-            token_id, probs = self._sampler.choose_draft(logits[0], self._ids, drafted)
-            drafted.append(token_id)
-            rows.append(probs)
-        return Draft(tuple(drafted), None if not rows or rows[0] is None else torch.stack(rows))
+        return draw_chain(self._sampler, self._ids, max_tokens, self._logits_after)
+
+    def _logits_after(self, token_ids: Sequence[int]) -> torch.Tensor:
+        self.bytes_read += self._drafter.pass_bytes
+        return self._session.run_ahead(token_ids[-1], self._drafter.exit_layer)
 
     def commit(self, token_ids: Sequence[int]) -> None:
         """Remember the sequence."""
