@@ -25,7 +25,7 @@ function receive(value) {
   view.isOver = ["done", "failed", "idle"].includes(value.state);
   if (isNews) lastNews = performance.now();
   if (isNews && view.head?.origin === "live") player.follow();
-  show();
+  if (!player.isLive || view.isOver) show();
 }
 
 function startRun(value) {

@@ -2,6 +2,8 @@
 
 const SECONDS_TO_CATCH_UP = 0.15;
 const MS_BETWEEN_PAINTS = 40;
+// Live, the model decodes on the machine that paints, or may: every paint is taken from its clock.
+const MS_BETWEEN_LIVE_PAINTS = 160;
 const ROWS_PER_PAINT_AT_MAX = 24;
 const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -14,7 +16,7 @@ function createPlayer(show) {
   function loop(now) {
     frame = 0;
     if (!element.isConnected) return;
-    if (now - before >= MS_BETWEEN_PAINTS) {
+    if (now - before >= msBetweenPaints() - 4) {
       const time = player.time;
       advance(Math.min(now - before, 250) / 1000);
       before = now;
@@ -26,8 +28,15 @@ function createPlayer(show) {
     if (player.isPlaying || player.isLive) wake();
   }
 
+  function msBetweenPaints() {
+    return player.isLive ? MS_BETWEEN_LIVE_PAINTS : MS_BETWEEN_PAINTS;
+  }
+
+  // No frame is asked for before it is due: an idle frame costs as much as a painted one.
   function wake() {
-    if (!frame) frame = requestAnimationFrame(loop);
+    if (frame) return;
+    frame = -1;
+    setTimeout(() => { frame = requestAnimationFrame(loop); }, Math.max(0, msBetweenPaints() - (performance.now() - before)));
   }
 
   function advance(seconds) {

@@ -1,7 +1,7 @@
 """The settings: prompt with examples, drafter, K, temperature, and the rest folded away. Knows no handler."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.ui.form import FIELDS
 
 _t = gr.I18n()
+_LOSING_DRAFTER, _LOSING_K = "draft-model", 8
 _RULES = ("coupled", "auto", "rejection", "block", "typical")
 
 
@@ -29,8 +30,10 @@ def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str
     """Build the sidebar inside the Blocks that is open."""
     with gr.Sidebar(width=288, elem_id="settings"):
         fields = {"prompt": _prompt(prompts[0].prompt)}
-        _examples(prompts, fields["prompt"])
+        chips = _examples(prompts)
         fields |= _main_fields()
+        for category, chip in chips.items():
+            _connect_example([item for item in prompts if item.category == category], chip, fields)
         with gr.Row(elem_id="race-buttons"):
             race = gr.Button(_t("race"), variant="primary", elem_id="race-button", min_width=80, scale=3)
             stop = gr.Button(_t("stop"), elem_id="stop-button", min_width=60, scale=1)
@@ -49,14 +52,30 @@ def _prompt(first: str) -> gr.Textbox:
     )
 
 
-def _examples(prompts: Sequence[ExamplePrompt], prompt: gr.Textbox) -> None:
-    """One chip per category; pressing it again shows the category's next example."""
+def _examples(prompts: Sequence[ExamplePrompt]) -> dict[str, gr.Button]:
+    """One chip per category."""
     with gr.Row(elem_id="examples"):
-        for category in dict.fromkeys(item.category for item in prompts):
-            texts = json.dumps([item.prompt for item in prompts if item.category == category])
-            chip = gr.Button(_t(f"category_{category}"), size="sm", min_width=20, elem_classes="example")
-            pick = f"(now) => {{ const texts = {texts}; return texts[(texts.indexOf(now) + 1) % texts.length]; }}"
-            chip.click(None, prompt, prompt, js=pick, queue=False, show_progress="hidden", api_visibility="private")
+        return {
+            category: gr.Button(_t(f"category_{category}"), size="sm", min_width=20, elem_classes="example")
+            for category in dict.fromkeys(item.category for item in prompts)
+        }
+
+
+def _connect_example(examples: Sequence[ExamplePrompt], chip: gr.Button, fields: Mapping[str, Any]) -> None:
+    """Pressing a chip again shows the category's next example.
+
+    No text makes every drafter lose, so the chip of the losing ones also chooses a drafter and a K that do.
+    """
+    texts = json.dumps([item.prompt for item in examples])
+    pick = f"const texts = {texts}; const next = texts[(texts.indexOf(now) + 1) % texts.length];"
+    outputs, result = [fields["prompt"]], "next"
+    if examples[0].loses:
+        outputs += [fields["drafter"], fields["k"]]
+        result = f"[next, {json.dumps(_LOSING_DRAFTER)}, {_LOSING_K}]"
+    script = f"(now) => {{ {pick} return {result}; }}"
+    chip.click(
+        None, fields["prompt"], outputs, js=script, queue=False, show_progress="hidden", api_visibility="private"
+    )
 
 
 def _main_fields() -> dict[str, Any]:
