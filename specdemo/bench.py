@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from specdemo.baselines import Baseline
-from specdemo.catalog import DRAFTER_LABELS
+from specdemo.catalog import DRAFTER_LABELS, check_drafter_name
 from specdemo.engine import Engine
 from specdemo.errors import SettingsError
 from specdemo.events import Event
@@ -66,8 +66,7 @@ def make_plan(arguments: Any) -> Plan:
     """The grid that the command line asks for; raises SettingsError for a value outside it."""
     drafters = arguments.drafter or [name for name in DRAFTER_LABELS if name != "none"]
     for drafter in drafters:
-        if drafter.partition(":")[0] not in DRAFTER_LABELS:
-            raise SettingsError(f"the drafter is {drafter!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
+        check_drafter_name(drafter)
     lengths = [_whole(text) for text in arguments.k or ()] or (range(1, 17) if arguments.sweep else (1, 2, 4, 8))
     temperatures = arguments.temperature or ([0.0, 0.5, 1.0] if arguments.sweep else [0.0])
     grid = product(drafters, temperatures, arguments.rule or ["auto"], lengths)

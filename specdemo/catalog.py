@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from specdemo.errors import SettingsError
+
 EMBEDDED_TARGET = "smollm2-135m-instruct"
 
 
@@ -45,3 +47,9 @@ DRAFTER_LABELS = {
 
 DRAFT_MODEL_FOLDER = "smollm2-135m-instruct-draft-model"
 """Folder of the embedded target's trained draft model under assets/drafters/."""
+
+
+def check_drafter_name(spec: str) -> None:
+    """Raise SettingsError unless `spec`, NAME or NAME:SETTING, names a drafter."""
+    if spec.partition(":")[0] not in DRAFTER_LABELS:
+        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")

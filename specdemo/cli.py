@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from specdemo import space
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, TARGETS
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, TARGETS, check_drafter_name
 from specdemo.console import Show, loading_bar
 from specdemo.errors import SettingsError, SpecdemoError
 from specdemo.events import Finished
@@ -189,7 +189,7 @@ def _request(arguments: argparse.Namespace) -> RaceRequest:
         evidence=arguments.evidence,
     )
     check_prompt(arguments.prompt, arguments.system)
-    _check_drafter(arguments.drafter)
+    check_drafter_name(arguments.drafter)
     return RaceRequest(
         prompt=arguments.prompt,
         target=arguments.target,
@@ -205,11 +205,6 @@ def parse_k(text: str) -> int:
     if not text.strip().lstrip("-").isdecimal():
         raise SettingsError(f"K is {text!r}; it must be a whole number from 1 to {MAX_DRAFT_TOKENS}, or adaptive.")
     return int(text)
-
-
-def _check_drafter(spec: str) -> None:
-    if spec.partition(":")[0] not in DRAFTER_LABELS:
-        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
 
 
 def _load(request: RaceRequest) -> "Engine":

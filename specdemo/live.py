@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
 from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, RaceRequest
@@ -56,8 +56,7 @@ class LiveSource:
     def check(self, request: RaceRequest) -> None:
         """See race.EventSource.check."""
         check_prompt(request.prompt, request.system)
-        if request.drafter.partition(":")[0] not in DRAFTER_LABELS:
-            raise SettingsError(f"the drafter is {request.drafter!r}; choose one of {', '.join(DRAFTER_LABELS)}.")
+        check_drafter_name(request.drafter)
         if request.target != self._target:
             raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
         self._ready_engine().encode(request)

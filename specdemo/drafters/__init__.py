@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specdemo import four_bit
-from specdemo.catalog import DRAFT_MODEL_FOLDER, DRAFTER_LABELS, EMBEDDED_TARGET
+from specdemo.catalog import DRAFT_MODEL_FOLDER, EMBEDDED_TARGET, check_drafter_name
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.drafters.draft_model import load_draft_model
@@ -25,13 +25,6 @@ def make_drafter(spec: str, target: Target) -> Drafter:
     name, _, setting = spec.partition(":")
     check_drafter_name(spec)
     return _FAMILIES[name](setting, target)
-
-
-def check_drafter_name(spec: str) -> None:
-    """Raise SettingsError unless `spec` names a drafter."""
-    name = spec.partition(":")[0]
-    if name not in _FAMILIES:
-        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
 
 
 def _none(setting: str, target: Target) -> Drafter:

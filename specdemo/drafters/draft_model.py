@@ -170,4 +170,5 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_tensors(folder: str) -> dict[str, Tensor]:
-    return load_file(Path(folder) / "model.safetensors")
+    """All tensors of a folder, which may hold them in one file or in shards."""
+    return {key: value for path in sorted(Path(folder).glob("*.safetensors")) for key, value in load_file(path).items()}
