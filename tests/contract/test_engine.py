@@ -283,3 +283,8 @@ def test_a_bench_is_finite_ratios_and_plain_json(engine: Engine) -> None:
         assert row["low"] <= row["speedup"] <= row["high"]
         assert 1 <= row["tokens_per_round"] <= row["k"] + 1
     assert set(document["columns"]) <= set(document["rows"][0])
+
+
+def test_the_page_loads_no_model_that_a_visitor_names(live: LiveSource, folder: str) -> None:
+    with pytest.raises(SettingsError, match="the page loads no model that a visitor names"):
+        next(live.race(live_request(folder, drafter=f"draft-model:{folder}")))
