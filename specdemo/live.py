@@ -60,8 +60,8 @@ class LiveSource:
         if request.drafter.startswith("draft-model:"):
             # A visitor of a shared page must not make it read any folder or download any repository.
             raise SettingsError(
-                f"the drafter is {request.drafter!r}; the page loads no model that a visitor names. Choose draft-model, "
-                "or use the command line."
+                f"the drafter is {request.drafter!r}; the page loads no model that a visitor names. "
+                "Choose draft-model, or use the command line."
             )
         if request.target != self._target:
             raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
