@@ -12,7 +12,7 @@ from specdemo.drafters.draft_model import as_transformers
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.engine import Engine
-from specdemo.four_bit import replace_linears
+from specdemo.int4_linear import replace_linears
 from specdemo.settings import DecodeSettings
 
 

@@ -20,6 +20,9 @@ class CausalLMSession(Protocol):
     def length(self) -> int:
         """Number of tokens whose keys and values are cached."""
 
+    features: Tensor | None
+    """Hidden states of the last pass's tokens at the layers asked for, side by side: (T, number of them * D)."""
+
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         """Append the tokens; returns the logits after each of the last `num_logits` of them, (num_logits, V)."""
 
@@ -46,8 +49,12 @@ class CausalLM(Protocol):
     can_crop: bool
     """Whether sessions can be shortened exactly; a recurrent state cannot."""
 
-    def open(self) -> CausalLMSession:
-        """A fresh, empty sequence."""
+    def open(self, feature_layers: Sequence[int] = ()) -> CausalLMSession:
+        """A fresh, empty sequence.
+
+        `feature_layers`, ascending, as transformers counts hidden states: 0 is the embedding, i the output of the i-th
+        layer, the last one behind the final norm.
+        """
 
 
 class TransformersLM:
@@ -64,14 +71,14 @@ class TransformersLM:
         self.memory_bytes = sum(_tensor_bytes(model).values())
         self.can_crop = not model._is_stateful and DynamicCache(config=model.config).is_croppable
 
-    def open(self) -> "TransformersSession":
-        """A fresh, empty sequence."""
+    def open(self, feature_layers: Sequence[int] = ()) -> "TransformersSession":
+        """A fresh, empty sequence; see CausalLM.open."""
         if not self.can_crop:
-            return TransformersSession(self.model, None)
+            return TransformersSession(self.model, None, feature_layers)
         cache = DynamicCache(config=self.model.config)
         # Without this a sliding-window layer drops what a later crop would have to bring back.
         cache.activate_past_recording()
-        return TransformersSession(self.model, cache)
+        return TransformersSession(self.model, cache, feature_layers)
 
 
 class TransformersSession:
@@ -80,8 +87,10 @@ class TransformersSession:
     A model whose cache cannot be cropped makes its own kind at the first pass.
     """
 
-    def __init__(self, model: PreTrainedModel, cache: Cache | None) -> None:
+    def __init__(self, model: PreTrainedModel, cache: Cache | None, feature_layers: Sequence[int] = ()) -> None:
         self._model = model
+        self._feature_layers = tuple(feature_layers)
+        self.features: Tensor | None = None
         self._cache = cache
         self._can_crop = cache is not None
         self.length = 0
@@ -91,7 +100,16 @@ class TransformersSession:
         """See CausalLMSession.forward."""
         ids = torch.tensor([list(token_ids)], device=self._model.device)
         keep = max(num_logits, 1)
-        output = self._model(input_ids=ids, cache=self._cache, use_cache=True, logits_to_keep=keep)
+        wanted = self._feature_layers
+        output = self._model(
+            input_ids=ids,
+            cache=self._cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            output_hidden_states=bool(wanted),
+        )
+        if wanted:
+            self.features = torch.cat([output.hidden_states[layer][0] for layer in wanted], -1)
         self._cache = output.cache
         self.length += len(token_ids)
         return output.logits[0, output.logits.shape[1] - num_logits :]
@@ -105,7 +123,7 @@ class TransformersSession:
 
     def close(self) -> None:
         """See CausalLMSession.close."""
-        self._cache = None
+        self._cache = self.features = None
 
 
 def pass_bytes(model: torch.nn.Module) -> int:

@@ -38,7 +38,7 @@ def decode(
         require_rollback(target.lm, target.name)
     sampler = Sampler(settings, target.lm.vocab_size, target.lm.device)
     start = target.clock()
-    with closing(target.open()) as session:
+    with closing(target.open(drafter.feature_layers)) as session:
         session.prefill(prompt_ids[:-1])
         with closing(drafter.open(session.session, prompt_ids, sampler)) as draft_session:
             prefill_seconds = round(target.clock() - start, _CLOCK_DIGITS)
@@ -126,7 +126,7 @@ class _Generation:
         num_kept, reason = self._stop_rule.cut(tokens)
         self._ids += tokens[:num_kept]
         self._session.crop(len(self._ids) - 1)
-        self._draft_session.commit(tokens[:num_kept])
+        self._draft_session.commit(tokens[:num_kept], self._session.features(num_kept))
         self._schedule.update(len(draft.token_ids), verdict.num_accepted)
         if num_kept == len(tokens):
             return _Retained(len(accepted), True, 0), reason

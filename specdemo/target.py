@@ -46,9 +46,9 @@ class Target:
         lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
         return cls(name, revision, model, tokenizer, lm, _eos_ids(model, tokenizer), lm.context_length, gguf_path)
 
-    def open(self) -> "TargetSession":
-        """A fresh generation."""
-        return TargetSession(self.lm.open(), can_crop=self.lm.can_crop)
+    def open(self, feature_layers: Sequence[int] = ()) -> "TargetSession":
+        """A fresh generation; its passes keep the hidden states at `feature_layers` (see CausalLM.open)."""
+        return TargetSession(self.lm.open(feature_layers), can_crop=self.lm.can_crop)
 
     def decode_text(self, token_ids: Sequence[int]) -> str:
         """Exact text of the ids, control tokens included."""
@@ -81,6 +81,10 @@ class TargetSession:
     def verify(self, token_ids: Sequence[int]) -> Tensor:
         """One pass over the newest committed token and K drafts: logits after each, shape (K + 1, V)."""
         return self.session.forward(token_ids, len(token_ids))
+
+    def features(self, num_tokens: int) -> Tensor | None:
+        """Hidden states of the first tokens of the last pass, (num_tokens, ...); None where no layer was asked for."""
+        return None if self.session.features is None else self.session.features[:num_tokens]
 
     def crop(self, length: int) -> None:
         """Take back the keys and values behind `length` tokens."""

@@ -17,23 +17,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from huggingface_hub import hf_hub_download
-from platformdirs import user_cache_path
 
 from specdemo.catalog import GGUFTarget
 from specdemo.conversion import convert_gguf
 from specdemo.errors import ModelError
+from specdemo.folders import cache_folder
 
 Progress = Callable[[str, float | None], None]
 """Called with one sentence and the done share 0..1, None where it is unknown."""
 
 _CHUNK_BYTES = 1 << 20
 _POLL_SECONDS = 0.2
-
-
-def cache_folder() -> Path:
-    """`SPECDEMO_CACHE`, or this user's cache directory."""
-    chosen = os.environ.get("SPECDEMO_CACHE")
-    return Path(chosen) if chosen else user_cache_path("specdemo")
 
 
 def target_folder(target: GGUFTarget) -> Path:

@@ -19,8 +19,12 @@ LAYERS = {
         (
             "target",
             "causal_lm",
-            "linear",
+            "folders",
+            "blocks",
+            "int4_linear",
+            "kernels",
             "llama",
+            "llama_layers",
             "gguf_index",
             "four_bit",
             "chat",

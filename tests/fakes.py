@@ -41,7 +41,7 @@ CHAT_TEMPLATE = (
 )
 _SHAPE = {
     "vocab_size": VOCAB_SIZE,
-    "hidden_size": 32,
+    "hidden_size": 128,
     "intermediate_size": 64,
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
@@ -50,7 +50,7 @@ _SHAPE = {
     "bos_token_id": None,
     "eos_token_id": None,
     "pad_token_id": None,
-    "initializer_range": 0.3,
+    "initializer_range": 0.15,
 }
 _WINDOW = 8
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
@@ -137,6 +137,7 @@ class ScriptedDrafter:
 
     name = "scripted"
     memory_bytes = 0
+    feature_layers = ()
 
     def __init__(self, propose: Propose) -> None:
         self.propose = propose
@@ -155,7 +156,7 @@ class ScriptedSession:
     def propose(self, max_tokens: int) -> Draft:
         return self._propose(list(self._ids), max_tokens, self._sampler)
 
-    def commit(self, token_ids: Sequence[int]) -> None:
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         self._ids += token_ids
 
     def close(self) -> None:
@@ -219,8 +220,8 @@ class WatchedLM:
     def __getattr__(self, name: str) -> object:
         return getattr(self._lm, name)
 
-    def open(self) -> "WatchedSession":
-        self.sessions.append(WatchedSession(self._lm.open()))
+    def open(self, feature_layers: Sequence[int] = ()) -> "WatchedSession":
+        self.sessions.append(WatchedSession(self._lm.open(feature_layers)))
         return self.sessions[-1]
 
 
@@ -235,6 +236,10 @@ class WatchedSession:
     @property
     def length(self) -> int:
         return self.inner.length
+
+    @property
+    def features(self) -> Tensor | None:
+        return self.inner.features
 
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         self.token_ids += token_ids
@@ -255,6 +260,7 @@ class WatchedDrafter:
     def __init__(self, drafter: Drafter) -> None:
         self._drafter = drafter
         self.name, self.memory_bytes = drafter.name, drafter.memory_bytes
+        self.feature_layers = drafter.feature_layers
         self.target_session: CausalLMSession | None = None
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:

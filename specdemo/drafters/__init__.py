@@ -42,9 +42,9 @@ def _ngram(setting: str, target: Target) -> Drafter:
 
 def _quantized(setting: str, target: Target) -> Drafter:
     if target.gguf_path is not None and target.lm.device.type == "cpu":
-        lm = four_bit.from_gguf(target.gguf_path, target.model)
+        lm = four_bit.from_gguf(target.gguf_path, target.model, target.lm)
     else:
-        lm = four_bit.from_weights(target.model)
+        lm = four_bit.from_weights(target.model, target.lm)
     return AutoregressiveDrafter("quantized", lm, lm.memory_bytes)
 
 

@@ -5,7 +5,7 @@ They differ in where the weights come from; how they draft stands here once.
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLM, CausalLMSession
@@ -15,6 +15,8 @@ from specdemo.sampling import Sampler
 
 class AutoregressiveDrafter:
     """See drafters.base.Drafter. The model speaks the target's vocabulary."""
+
+    feature_layers = ()
 
     def __init__(self, name: str, lm: CausalLM, memory_bytes: int) -> None:
         self.name = name
@@ -51,7 +53,7 @@ class AutoregressiveSession:
             self.note = f"the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts."
         return draw_chain(self._sampler, self._ids, num_tokens, self._logits_after)
 
-    def commit(self, token_ids: Sequence[int]) -> None:
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Keep what the cache shares with the sequence as it now is, forget the rest."""
         start = len(self._ids)
         self._ids += token_ids
@@ -65,10 +67,10 @@ class AutoregressiveSession:
         """Free the cache."""
         self._session.close()
 
-    def _logits_after(self, token_ids: Sequence[int]) -> torch.Tensor:
+    def _logits_after(self, token_ids: Sequence[int]) -> Tensor:
         return self._feed(token_ids[len(self._fed) :], num_logits=1)
 
-    def _feed(self, token_ids: Sequence[int], num_logits: int) -> torch.Tensor:
+    def _feed(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         self._fed += token_ids
         self.bytes_read += self._lm.weight_bytes
         return self._session.forward(token_ids, num_logits)

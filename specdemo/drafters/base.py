@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+from torch import Tensor
+
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
 from specdemo.sampling import Sampler
@@ -20,8 +22,12 @@ class DraftSession(Protocol):
     def propose(self, max_tokens: int) -> Draft:
         """Up to `max_tokens` draft tokens that follow the committed ones; none at all is legal."""
 
-    def commit(self, token_ids: Sequence[int]) -> None:
-        """These tokens became part of the sequence; the session feeds what it has not seen at the next proposal."""
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
+        """These tokens became part of the sequence; the session feeds what it has not seen at the next proposal.
+
+        `features` (len(token_ids), ...): the target's hidden states at the layers the drafter asks for, one position
+        before each of the tokens: what the target itself chose the token from. None where it asks for none.
+        """
 
     def close(self) -> None:
         """Free what the generation held."""
@@ -34,8 +40,12 @@ class Drafter(Protocol):
     memory_bytes: int
     """Weights held besides the target's."""
 
+    feature_layers: Sequence[int]
+    """Layers of the target whose hidden states its sessions are given; see causal_lm.CausalLM.open."""
+
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
         """Begin a generation.
 
-        Read the prompt but its last token. `sampler` gives draws the settings of the generation.
+        Read the prompt but its last token; `target_session` has just read it and holds its features. `sampler`
+        gives draws the settings of the generation.
         """

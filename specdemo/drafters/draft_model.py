@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
@@ -25,8 +24,8 @@ from transformers import (
 from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM, require_rollback
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.errors import ModelError
-from specdemo.linear import fuse
-from specdemo.llama import LlamaHead, LlamaLM
+from specdemo.llama import LlamaLM
+from specdemo.llama_layers import LlamaHead
 from specdemo.target import Target
 
 NAME = "draft-model"
@@ -96,9 +95,9 @@ class SharedVocabularyLM:
         self.memory_bytes = lm.memory_bytes
         self.device, self.dtype, self.can_crop = lm.device, lm.dtype, lm.can_crop
 
-    def open(self) -> CausalLMSession:
+    def open(self, feature_layers: Sequence[int] = ()) -> CausalLMSession:
         """A fresh, empty sequence."""
-        return _SharedVocabularySession(self._lm.open(), self.vocab_size, self._num_shared)
+        return _SharedVocabularySession(self._lm.open(feature_layers), self.vocab_size, self._num_shared)
 
 
 class _SharedVocabularySession:
@@ -110,6 +109,10 @@ class _SharedVocabularySession:
     @property
     def length(self) -> int:
         return self._session.length
+
+    @property
+    def features(self) -> Tensor | None:
+        return self._session.features
 
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         # A token the drafter does not know is read as id 0: that can cost acceptance, never correctness.
@@ -159,10 +162,8 @@ def _load_trained_here(folder: Path, target: Target) -> LlamaForCausalLM:
 
 def _with_cut_head(lm: LlamaLM, token_ids: Tensor) -> LlamaLM:
     """The same model with only the head's rows that it was trained to draft from."""
-    rows = torch.nn.Linear(lm.embedding.shape[1], len(token_ids), bias=False, dtype=lm.dtype, device=lm.device)
-    rows.weight.data = lm.embedding[token_ids.to(lm.device)].contiguous()
-    head = LlamaHead(lm.head.norm, fuse(rows), rows.weight.nbytes, token_ids.to(lm.device))
-    return LlamaLM(lm.config, lm.embedding, lm.layers, head)
+    rows = token_ids.to(lm.device)
+    return LlamaLM(lm.config, lm.embedding, lm.layers, LlamaHead(lm.head.norm, lm.embedding[rows].contiguous(), rows))
 
 
 def _read_config(folder: Path) -> dict[str, Any]:

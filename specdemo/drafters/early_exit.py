@@ -5,7 +5,7 @@ Shares the target's cache: what the first layers computed for a draft token is n
 
 from collections.abc import Sequence
 
-import torch
+from torch import Tensor
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
@@ -20,6 +20,7 @@ class EarlyExitDrafter:
 
     name = "early-exit"
     memory_bytes = 0
+    feature_layers = ()
 
     def __init__(self, lm: object, exit_layer: int | None = None) -> None:
         if not isinstance(lm, LlamaLM):
@@ -32,7 +33,7 @@ class EarlyExitDrafter:
             raise SettingsError(
                 f"the exit layer is {self.exit_layer}; it must be from 1 to {len(lm.layers) - 1} for this target."
             )
-        self.pass_bytes = sum(layer.weight_bytes for layer in lm.layers[: self.exit_layer]) + _head_bytes(lm)
+        self.pass_bytes = lm.layer_bytes * self.exit_layer + lm.head_bytes
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "EarlyExitSession":
         """See drafters.base.Drafter.open."""
@@ -58,11 +59,11 @@ class EarlyExitSession:
         """Run the newest token ahead through the first layers, draw, and go on from what was drawn."""
         return draw_chain(self._sampler, self._ids, max_tokens, self._logits_after)
 
-    def _logits_after(self, token_ids: Sequence[int]) -> torch.Tensor:
+    def _logits_after(self, token_ids: Sequence[int]) -> Tensor:
         self.bytes_read += self._drafter.pass_bytes
         return self._session.run_ahead(token_ids[-1], self._drafter.exit_layer)
 
-    def commit(self, token_ids: Sequence[int]) -> None:
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Remember the sequence."""
         self._ids += token_ids
 
@@ -73,7 +74,3 @@ class EarlyExitSession:
 def default_exit_layer(lm: LlamaLM) -> int:
     """A third of the layers."""
     return max(1, len(lm.layers) // 3)
-
-
-def _head_bytes(lm: LlamaLM) -> int:
-    return lm.weight_bytes - sum(layer.weight_bytes for layer in lm.layers)

@@ -6,6 +6,8 @@ and the most recent occurrence wins, as in llama.cpp's ngram-simple.
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
 from specdemo.errors import SettingsError
@@ -20,6 +22,7 @@ class NgramDrafter:
 
     name = "ngram"
     memory_bytes = 0
+    feature_layers = ()
 
     def __init__(self, min_n: int = DEFAULT_MIN_N, max_n: int = DEFAULT_MAX_N) -> None:
         if not 1 <= min_n <= max_n <= 16:
@@ -32,7 +35,7 @@ class NgramDrafter:
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "NgramSession":
         """See drafters.base.Drafter.open."""
         session = NgramSession(self.min_n, self.max_n)
-        session.commit(prompt_ids)
+        session.commit(prompt_ids, None)
         return session
 
 
@@ -58,7 +61,7 @@ class NgramSession:
             copied.append(copied[len(copied) - period])
         return Draft(tuple(copied))
 
-    def commit(self, token_ids: Sequence[int]) -> None:
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Index the n-grams that now have a token behind them."""
         for token_id in token_ids:
             end = len(self._ids)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from torch import Tensor
+
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
 from specdemo.sampling import Sampler
@@ -12,6 +14,7 @@ class NullDrafter:
 
     name = "none"
     memory_bytes = 0
+    feature_layers = ()
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "NullSession":
         """See drafters.base.Drafter.open."""
@@ -28,7 +31,7 @@ class NullSession:
         """No tokens: the round is a plain one."""
         return Draft(())
 
-    def commit(self, token_ids: Sequence[int]) -> None:
+    def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Nothing to remember."""
 
     def close(self) -> None:

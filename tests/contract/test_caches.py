@@ -194,7 +194,7 @@ def test_what_ran_ahead_and_was_cropped_leaves_no_trace(ahead: list[int]) -> Non
 def test_logits_at_an_exit_are_those_of_a_model_cut_there() -> None:
     lm = make_target().lm
     assert isinstance(lm, LlamaLM)
-    cut = LlamaLM(lm.config, lm.embedding, lm.layers[:2], lm.head)
+    cut = LlamaLM(lm.config, lm.embedding, lm.layers.first(2), lm.head)
     session = lm.open()
     session.forward(PROMPT, 0)
     for count, token_id in enumerate([4, 8, 15]):

@@ -35,7 +35,7 @@ def test_proposes_what_followed_the_longest_suffix_the_last_time(
     session = NgramSession(*lengths)
     ids: list[int] = []
     for part in parts:
-        session.commit(part)
+        session.commit(part, None)
         ids += part
         assert list(session.propose(max_tokens).token_ids) == naive(ids, lengths, max_tokens)
 
@@ -43,19 +43,19 @@ def test_proposes_what_followed_the_longest_suffix_the_last_time(
 @pytest.mark.parametrize("ids", [[], [7], [7, 8, 9]])
 def test_proposes_nothing_where_nothing_was_repeated(ids: list[int]) -> None:
     session = NgramSession(1, 3)
-    session.commit(ids)
+    session.commit(ids, None)
     assert session.propose(5).token_ids == ()
 
 
 def test_a_copy_that_reaches_the_present_repeats_its_period() -> None:
     session = NgramSession(2, 3)
-    session.commit([9, 1, 2, 3, 1, 2])
+    session.commit([9, 1, 2, 3, 1, 2], None)
     assert session.propose(7).token_ids == (3, 1, 2, 3, 1, 2, 3)
 
 
 def test_a_proposal_is_a_point_mass_not_a_law() -> None:
     session = NgramSession(1, 3)
-    session.commit([1, 1])
+    session.commit([1, 1], None)
     assert session.propose(2).probs is None
 
 

@@ -1,0 +1,198 @@
+"""The decoder layers of a Llama for a few new tokens at a time, without a call into Python between them.
+
+Knows weights only as arrays. Every row is computed by itself and in one order, so it has the same bits however many
+rows are fed at once. Shapes: L layers, T new tokens, D hidden, F inner width of the feed-forward part, H query heads,
+G key/value heads, E head size, N positions with keys and values; all arrays C-contiguous, float32 but for weights.
+"""
+
+# ruff: noqa: ANN001, ANN201, ANN202 - Numba infers the types
+import math
+from typing import NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from specdemo.kernels.dot import ROWS_PER_BLOCK, multiply, multiply_rows
+
+Array = NDArray[np.generic]
+_REORDER = {"reassoc", "contract", "nsz", "nnan"}  # enough to sum and compare in vectors; keeps infinities
+_LOG2_E = np.float32(1.4426950408889634)
+_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
+_LOWEST_EXPONENT = np.float32(-87.0)
+
+
+class LayerWeights(NamedTuple):
+    """All layers stacked. Each matrix is in one of the formats of `dot`; the rows of q, k and v, and those of gate and
+    up, stand below each other.
+    """
+
+    input_norm: Array  # (L, D)
+    qkv: Array  # (L, (H + 2 G) E, ...)
+    output: Array  # (L, D, ...)
+    post_norm: Array  # (L, D)
+    gate_up: Array  # (L, 2 F, ...)
+    down: Array  # (L, D, ...)
+    epsilon: float
+
+
+@njit(cache=True)
+def run_layers(hidden, weights, cache, rotary, start, layers):
+    """Put `hidden` (T, D) through the layers (first, one after the last), in place.
+
+    `cache` (2, L, G, N, E) holds the keys and values of positions before `start` and takes those of the new tokens
+    there. `rotary` (2, T, E / 2): cosines and sines of the new positions.
+    """
+    num_tokens, width = hidden.shape
+    size = cache.shape[4]
+    normed = np.empty_like(hidden)
+    added = np.empty_like(hidden)
+    projected = np.empty((num_tokens, weights.qkv.shape[1]), np.float32)
+    num_heads = weights.qkv.shape[1] // size - 2 * cache.shape[2]
+    mixed = np.empty((num_tokens, num_heads, size), np.float32)
+    inner = np.empty((num_tokens, weights.gate_up.shape[1]), np.float32)
+    gated = np.empty((num_tokens, weights.gate_up.shape[1] // 2), np.float32)
+    scores = np.empty((num_tokens * cache.shape[2], num_heads // cache.shape[2], cache.shape[3]), np.float32)
+    for layer in range(layers[0], layers[1]):
+        normalize(hidden, weights.input_norm[layer], weights.epsilon, normed)
+        multiply(normed, weights.qkv[layer], projected)
+        heads = projected.reshape(num_tokens, -1, size)
+        _place(heads, rotary, cache[0, layer], cache[1, layer], start)
+        _attend(heads, cache[0, layer], cache[1, layer], start, scores, mixed)
+        multiply(mixed.reshape(num_tokens, -1), weights.output[layer], added)
+        _add(hidden, added)
+        normalize(hidden, weights.post_norm[layer], weights.epsilon, normed)
+        multiply(normed, weights.gate_up[layer], inner)
+        _gate(inner, gated)
+        multiply(gated, weights.down[layer], added)
+        _add(hidden, added)
+
+
+@njit(cache=True, fastmath=_REORDER)
+def normalize(hidden, weight, epsilon, normed):
+    """normed (T, D) = hidden / sqrt(mean(hidden^2) + epsilon) * weight (D,)."""
+    num_tokens, width = hidden.shape
+    for token in range(num_tokens):
+        total = np.float32(0)
+        for i in range(width):
+            total += hidden[token, i] * hidden[token, i]
+        scale = np.float32(1) / np.float32(math.sqrt(total / np.float32(width) + np.float32(epsilon)))
+        for i in range(width):
+            normed[token, i] = hidden[token, i] * scale * weight[i]
+
+
+@njit(cache=True, fastmath=_REORDER)
+def _add(hidden, added):
+    for token in range(hidden.shape[0]):
+        for i in range(hidden.shape[1]):
+            hidden[token, i] += added[token, i]
+
+
+@njit(cache=True, fastmath=_REORDER)
+def _place(projected, rotary, keys, values, start):
+    """Rotate the queries of `projected` (T, H + 2 G, E) in place.
+
+    Its rotated keys, and its values, go into the caches (G, N, E) from position `start`.
+    """
+    num_groups, _, size = keys.shape
+    num_tokens, half = len(projected), size // 2
+    num_heads = projected.shape[1] - 2 * num_groups
+    for token in range(num_tokens):
+        cos, sin = rotary[0, token], rotary[1, token]
+        for head in range(num_heads + num_groups):
+            low, high = projected[token, head, :half], projected[token, head, half:]
+            for i in range(half):
+                first, second = low[i], high[i]
+                low[i] = first * cos[i] - second * sin[i]
+                high[i] = second * cos[i] + first * sin[i]
+        for group in range(num_groups):
+            keys[group, start + token] = projected[token, num_heads + group]
+            values[group, start + token] = projected[token, num_heads + num_groups + group]
+
+
+@njit(cache=True, parallel=True)
+def _attend(projected, keys, values, start, scores, mixed):
+    """mixed (T, H, E): the values of all positions up to each token's own, weighed by softmax(query key / sqrt(E))."""
+    num_tokens, num_heads, size = mixed.shape
+    num_groups = len(keys)
+    per_group = num_heads // num_groups
+    scale = np.float32(1 / math.sqrt(size))
+    for unit in prange(num_tokens * num_groups):
+        token, group = unit // num_groups, unit % num_groups
+        visible, heads = start + token + 1, slice(group * per_group, (group + 1) * per_group)
+        for position in range(0, visible, ROWS_PER_BLOCK):
+            multiply_rows(projected[token, heads], keys[group], scores[unit], position)
+        for head in range(per_group):
+            weights = scores[unit, head, :visible]
+            _softmax(weights, scale)
+            _mix(weights, values[group], mixed[token, group * per_group + head])
+
+
+@njit(cache=True, fastmath=_REORDER)
+def _softmax(scores, scale):
+    """scores (N,) become exp(scale * score) over their sum, in place."""
+    highest = scores[0]
+    for score in scores:
+        highest = max(highest, score)
+    total = np.float32(0)
+    for position in range(len(scores)):
+        scores[position] = _exp((scores[position] - highest) * scale)
+        total += scores[position]
+    for position in range(len(scores)):
+        scores[position] /= total
+
+
+@njit(cache=True, fastmath=_REORDER)
+def _mix(weights, values, mixed):
+    """mixed (E,) = weights (N,) times values (N, E); four positions a turn, so that sums stay longer in registers."""
+    num_positions, width = len(weights), len(mixed)
+    in_fours = num_positions - num_positions % 4
+    mixed[:] = np.float32(0)
+    for first in range(0, in_fours, 4):
+        weight, value = weights[first : first + 4], values[first : first + 4]
+        for i in range(width):
+            mixed[i] += (
+                weight[0] * value[0, i] + weight[1] * value[1, i] + weight[2] * value[2, i] + weight[3] * value[3, i]
+            )
+    for position in range(in_fours, num_positions):
+        for i in range(width):
+            mixed[i] += weights[position] * values[position, i]
+
+
+@njit(cache=True, fastmath=_REORDER, parallel=True)
+def _gate(inner, gated):
+    """gated (T, F) = silu(gate) * up, from inner (T, 2 F)."""
+    width = gated.shape[1]
+    for token in prange(len(gated)):
+        gate, up, row = inner[token, :width], inner[token, width:], gated[token]
+        for i in range(width):
+            row[i] = gate[i] / (np.float32(1) + _exp(-gate[i])) * up[i]
+
+
+@intrinsic
+def _power_of_two(typing_context, exponent):  # type: ignore[no-untyped-def]
+    """2^exponent of a whole number in float32: the number's exponent bits, set directly."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        integer = ir.IntType(32)
+        biased = builder.add(builder.fptosi(values[0], integer), integer(127))
+        return builder.bitcast(builder.shl(biased, integer(23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+@njit(cache=True, fastmath=_REORDER, inline="always")
+def _exp(x):
+    """e^x in float32 for loops that run in vectors, where the C library's own would be called number by number.
+
+    x = n ln 2 + r with |r| <= ln 2 / 2, then the power series of e^r to its seventh term; relative error below 2e-7.
+    """
+    x = min(max(x, _LOWEST_EXPONENT), -_LOWEST_EXPONENT)
+    n = np.floor(x * _LOG2_E + np.float32(0.5))
+    r = x - n * _LN2_HIGH - n * _LN2_LOW
+    series = np.float32(1 / 5040)
+    for term in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
+        series = series * r + np.float32(term)
+    return series * _power_of_two(n)

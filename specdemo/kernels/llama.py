@@ -1,0 +1,66 @@
+"""Weights and caches as the compiled pass reads them: arrays that share memory with torch's tensors.
+
+Knows no tokens. Shapes as in `decoder`; R rows of the head.
+"""
+
+import threading
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import torch
+from torch import Tensor
+
+from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers
+from specdemo.kernels.dot import STEP, multiply
+
+MOST_ROWS = 17
+"""More rows than a round of 16 drafts feeds go through torch, whose products are made for many."""
+
+# Numba's simplest scheduler, used where no other is installed, ends the process when two threads enter it.
+_LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledLlama:
+    """A model's weights; each matrix float32 or in one of the block formats of `dot`."""
+
+    layers: LayerWeights
+    head_norm: Array  # (D,)
+    head: Array  # (R, ...)
+
+    @property
+    def layer_bytes(self) -> int:
+        """Bytes of one layer."""
+        return sum(array.nbytes for array in self.layers if isinstance(array, np.ndarray)) // len(self.layers.qkv)
+
+    @property
+    def head_bytes(self) -> int:
+        """Bytes of the head and its norm."""
+        return self.head.nbytes + self.head_norm.nbytes
+
+    def run(self, hidden: Tensor, cache: Tensor, rotary: Tensor, start: int, layers: range) -> None:
+        """Put `hidden` (T, D) through some layers, in place; see decoder.run_layers. `rotary` (2, T, E)."""
+        half = np.ascontiguousarray(rotary.numpy()[..., rotary.shape[-1] // 2 :])
+        with _LOCK:
+            _use_torchs_threads()
+            run_layers(hidden.numpy(), self.layers, cache.numpy(), half, start, (layers.start, layers.stop))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """What the head makes of hidden states (T, D): (T, R)."""
+        normed, logits = torch.empty_like(hidden), torch.empty((len(hidden), len(self.head)))
+        with _LOCK:
+            _use_torchs_threads()
+            normalize(hidden.numpy(), self.head_norm, self.layers.epsilon, normed.numpy())
+            multiply(normed.numpy(), self.head, logits.numpy())
+        return logits
+
+
+def fits(weight: Tensor, *widths: int) -> bool:
+    """Whether the compiled code takes such weights and widths: float32 on the CPU, whole steps of the inner loop."""
+    return weight.device.type == "cpu" and weight.dtype == torch.float32 and not any(width % STEP for width in widths)
+
+
+def _use_torchs_threads() -> None:
+    """As many threads as torch uses; the call also starts them, which code from the cache does not do by itself."""
+    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))
