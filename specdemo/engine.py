@@ -5,6 +5,7 @@ import platform
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any
@@ -16,6 +17,7 @@ from specdemo import __version__
 from specdemo.catalog import TARGETS
 from specdemo.chat import encode_prompt
 from specdemo.decoding import decode
+from specdemo.divergence import explain_divergence
 from specdemo.drafters import make_drafter
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
@@ -77,7 +79,15 @@ class Engine:
             "plain": self._lane(request, prompt_ids, "none"),
             "speculative": self._lane(request, prompt_ids, request.drafter),
         }
+        answers: dict[str, list[int]] = {lane: [] for lane in lanes}
+        open_lanes = set(lanes)
         for lane, event in race(lanes):
+            if isinstance(event, Round):
+                answers[lane] += event.emitted_token_ids
+            if isinstance(event, Finished):
+                open_lanes.remove(lane)
+                if not open_lanes and request.settings.resolved_rule == "greedy":
+                    event = self._explained(event, prompt_ids, answers)
             yield _update(lane, event, spans[lane])
 
     def provenance(self, drafter: str) -> dict[str, Any]:
@@ -120,6 +130,11 @@ class Engine:
                 session.forward([0], 1)
                 spent.append(self.target.clock() - start)
         return median(seconds[1]) / median(seconds[0])
+
+    def _explained(self, event: Finished, prompt_ids: list[int], answers: dict[str, list[int]]) -> Finished:
+        """The last event of a greedy race, with a word on the first token in which the answers differ, if any does."""
+        why = explain_divergence(self.target, prompt_ids, answers["plain"], answers["speculative"])
+        return replace(event, message=" ".join(filter(None, (event.message, why)))) if why else event
 
     def _lane(self, request: RaceRequest, prompt_ids: list[int], spec: str) -> Iterator[Event]:
         # Made inside the generator: a drafter that cannot be had ends its own lane and no other.
