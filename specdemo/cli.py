@@ -125,6 +125,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
     weights = import_module("specdemo.weights")
     with loading_bar() as progress:
         folder = weights.fetch(TARGETS[EMBEDDED_TARGET], progress)
+        progress("Compiling the pass that decodes.", None)
+        import_module("specdemo.kernels.llama").prepare()
     sys.stdout.write(f"{folder}\n")
     return 0
 

@@ -23,6 +23,7 @@ from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.errors import PromptError
 from specdemo.events import Event, Finished, Round
+from specdemo.kernels import llama as kernels
 from specdemo.loading import load_named_target
 from specdemo.race import LaneUpdate, RaceRequest, race
 from specdemo.settings import DecodeSettings
@@ -44,7 +45,8 @@ class Engine:
 
     @classmethod
     def load(cls, name: str, progress: Progress) -> "Engine":
-        """Fetch where needed, then load; raises ModelError in one sentence."""
+        """Fetch where needed, then load; raises ModelError in one sentence. What is not compiled yet is, meanwhile."""
+        threading.Thread(target=kernels.prepare, daemon=True, name="compile-kernels").start()
         return cls(load_named_target(name, progress))
 
     def drafter(self, spec: str) -> Drafter:

@@ -17,6 +17,8 @@ from specdemo.kernels.llama import MOST_ROWS, CompiledLlama, fits
 from specdemo.llama_layers import LayerStack, LlamaHead, RotaryTable, normalize, run_layer
 
 _GROWTH = 512
+_MOST_TOKENS = 512
+"""A longer prompt is read in parts: each attends to what stands before it and not to a masked rest, which is half."""
 
 
 class LlamaLM:
@@ -88,6 +90,17 @@ class LlamaSession:
     @torch.inference_mode()
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         """See CausalLMSession.forward; tokens that ran ahead resume where they stopped."""
+        logits, features = [], []
+        for start in range(0, len(token_ids), _MOST_TOKENS):
+            part = token_ids[start : start + _MOST_TOKENS]
+            num_behind = len(token_ids) - start - len(part)
+            logits.append(self._pass(part, min(len(part), max(0, num_logits - num_behind))))
+            features.append(self.features)
+        if self._feature_layers:
+            self.features = torch.cat(features)
+        return torch.cat(logits)
+
+    def _pass(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         lm, num_ahead = self._lm, len(self._ahead)
         assert [token_id for token_id, _ in self._ahead] == list(token_ids[:num_ahead]), (
             "what ran ahead must be fed first"

@@ -18,6 +18,9 @@ from numba.extending import intrinsic
 STEP = 32
 """Inputs of one step of the inner loop: a block of the quantised formats."""
 
+Q4_1_BYTES, Q8_0_BYTES = 20, 34
+"""Of a block of GGUF's formats."""
+
 ROWS_PER_BLOCK = 2
 _LANES = 16
 _CACHE_LINE = 64
@@ -69,8 +72,8 @@ def _load_q8_0(builder: Builder, pointer: Value) -> list[Value]:
 
 _FORMATS = {
     types.float32: _Format(4 * STEP, 4608, _load_float32),
-    types.uint8: _Format(20, 1440, _load_q4_1),
-    types.int8: _Format(34, 2448, _load_q8_0),
+    types.uint8: _Format(Q4_1_BYTES, 1440, _load_q4_1),
+    types.int8: _Format(Q8_0_BYTES, 2448, _load_q8_0),
 }
 """By the element type of the array that holds the weights: (N, D) float32, (N, D / 32 * 20) uint8 for Q4_1 and
 (N, D / 32 * 34) int8 for Q8_0."""

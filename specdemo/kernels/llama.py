@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers
-from specdemo.kernels.dot import STEP, multiply
+from specdemo.kernels.dot import Q4_1_BYTES, Q8_0_BYTES, STEP, multiply
 
 MOST_ROWS = 17
 """More rows than a round of 16 drafts feeds go through torch, whose products are made for many."""
@@ -54,6 +54,22 @@ class CompiledLlama:
             normalize(hidden.numpy(), self.head_norm, self.layers.epsilon, normed.numpy())
             multiply(normed.numpy(), self.head, logits.numpy())
         return logits
+
+
+def prepare() -> None:
+    """Compile everything now, or load what was compiled before: ten seconds that the first race need not wait for."""
+    norm, size = np.ones((1, STEP), np.float32), STEP
+    for kind, head_kind, block_bytes, head_bytes in (
+        (np.float32, np.float32, STEP, STEP),
+        (np.uint8, np.int8, Q4_1_BYTES, Q8_0_BYTES),
+    ):
+        matrix = np.zeros((1, 3 * size, block_bytes), kind)
+        square = np.zeros((1, size, block_bytes), kind)
+        layers = LayerWeights(norm, matrix, square, norm, matrix[:, : 2 * size].copy(), square, 1e-5)
+        model = CompiledLlama(layers, norm[0], np.zeros((2, head_bytes), head_kind))
+        hidden = torch.zeros(1, size)
+        model.run(hidden, torch.zeros(2, 1, 1, 2, size), torch.zeros(2, 1, size), 0, range(1))
+        model.logits(hidden)
 
 
 def fits(weight: Tensor, *widths: int) -> bool:
