@@ -118,6 +118,7 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--prompt-set", action="append", metavar="CATEGORY", help="repeatable; one prompt of each category by default")
     add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
     add("--sweep", action="store_true", help="the full grid: all prompts, K 1 to 16, temperatures 0 0.5 1")
+    add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
 
 
@@ -168,7 +169,12 @@ def _bench(arguments: argparse.Namespace) -> int:
     plan = bench.make_plan(arguments)
     with loading_bar() as progress:
         engine = import_module("specdemo.engine").Engine.load(arguments.target, progress)
-    document = bench.run(engine, plan, Show(is_quiet=True).track)
+    track = Show(is_quiet=True).track
+    if arguments.profile:
+        drafters = list(dict.fromkeys(configuration.drafter for configuration in plan.configurations))
+        document = import_module("specdemo.costs").profile(engine, drafters, track)
+    else:
+        document = bench.run(engine, plan, track)
     Show().table(document)
     _print_json(document)
     return 0

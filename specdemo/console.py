@@ -68,7 +68,7 @@ class Show:
         """Print the rows of a bench document."""
         table = Table(title=document["title"], caption=document["caption"])
         for name in document["columns"]:
-            table.add_column(name, justify="left" if name in ("drafter", "rule") else "right")
+            table.add_column(name, justify="left" if name in ("drafter", "rule", "what") else "right")
         for row in document["rows"]:
             table.add_row(*(_cell(row.get(name)) for name in document["columns"]))
         self._console.print(table)

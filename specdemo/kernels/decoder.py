@@ -22,6 +22,8 @@ _REORDER = {"reassoc", "contract", "nsz", "nnan"}  # enough to sum and compare i
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LOWEST_EXPONENT = np.float32(-87.0)
+# e^-40 of the largest weight changes no sum in float32, and its products would be denormal: a hundred times slower.
+_NEGLIGIBLE = np.float32(-40.0)
 
 
 class LayerWeights(NamedTuple):
@@ -138,7 +140,8 @@ def _softmax(scores, scale):
         highest = max(highest, score)
     total = np.float32(0)
     for position in range(len(scores)):
-        scores[position] = _exp((scores[position] - highest) * scale)
+        below = (scores[position] - highest) * scale
+        scores[position] = _exp(below) if below > _NEGLIGIBLE else np.float32(0)
         total += scores[position]
     for position in range(len(scores)):
         scores[position] /= total
@@ -196,3 +199,19 @@ def _exp(x):
     for term in (1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1.0, 1.0):
         series = series * r + np.float32(term)
     return series * _power_of_two(n)
+
+
+@njit(cache=True)
+def run_products(hidden, weights):
+    """The matrix products of every layer (float32) and nothing else: what part of a pass they are."""
+    num_tokens = len(hidden)
+    projected = np.empty((num_tokens, weights.qkv.shape[1]), np.float32)
+    mixed = np.zeros((num_tokens, weights.output.shape[2]), np.float32)
+    inner = np.empty((num_tokens, weights.gate_up.shape[1]), np.float32)
+    gated = np.zeros((num_tokens, weights.down.shape[2]), np.float32)
+    added = np.empty_like(hidden)
+    for layer in range(len(weights.qkv)):
+        multiply(hidden, weights.qkv[layer], projected)
+        multiply(mixed, weights.output[layer], added)
+        multiply(hidden, weights.gate_up[layer], inner)
+        multiply(gated, weights.down[layer], added)

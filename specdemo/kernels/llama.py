@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers
+from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers, run_products
 from specdemo.kernels.dot import Q4_1_BYTES, Q8_0_BYTES, STEP, multiply
 
 MOST_ROWS = 17
@@ -45,6 +45,12 @@ class CompiledLlama:
         with _LOCK:
             _use_torchs_threads()
             run_layers(hidden.numpy(), self.layers, cache.numpy(), half, start, (layers.start, layers.stop))
+
+    def run_products(self, hidden: Tensor) -> None:
+        """Only the matrix products of the layers, for `bench --profile`; float32 weights."""
+        with _LOCK:
+            _use_torchs_threads()
+            run_products(hidden.numpy(), self.layers)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """What the head makes of hidden states (T, D): (T, R)."""

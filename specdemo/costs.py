@@ -1,0 +1,142 @@
+"""What one pass costs at each width, which part of it is what, and what a draft token costs: `bench --profile`.
+
+All figures are medians of passes taken in turn in one run, so that a slow minute of the machine slows all alike.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from statistics import median
+from typing import Any
+
+import torch
+
+from specdemo.drafters.autoregressive import AutoregressiveDrafter
+from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.engine import Engine
+from specdemo.llama import LlamaLM, LlamaSession
+
+WIDTHS = (1, 2, 3, 5, 9, 17)
+_CONTEXT = 200
+_TURNS = 15
+_DRAFT_TOKENS = 4
+_COLUMNS = (
+    "what",
+    "milliseconds",
+    "of_one_token_pass",
+    "products",
+    "head",
+    "attention_and_rest",
+    "gigabytes_per_second",
+)
+_CAPTION = (
+    f"passes behind {_CONTEXT} tokens of context, medians of {_TURNS} turns; products, head, attention_and_rest: "
+    "milliseconds of a pass; a draft token is a fourth of four; gigabytes_per_second: weights read over a pass's time"
+)
+_Track = Callable[[Sequence[Any], str], Iterable[Any]]
+_Task = Callable[[], object]
+
+
+def profile(engine: Engine, drafters: Sequence[str], track: _Track) -> dict[str, Any]:
+    """Measure; the document is plain JSON, laid out like that of `bench.run`."""
+    tasks = {**_pass_tasks(engine), **_draft_tasks(engine, drafters), "reading the weights": _read_task(engine)}
+    seconds: dict[Any, list[float]] = {name: [] for name in tasks}
+    for task in tasks.values():
+        task()
+    for _ in track(range(_TURNS), "Measuring"):
+        for name, task in tasks.items():
+            start = engine.target.clock()
+            task()
+            seconds[name].append(engine.target.clock() - start)
+    spent = {name: median(values) for name, values in seconds.items()}
+    return {
+        "title": f"{engine.target.name}: what a pass costs",
+        "caption": _CAPTION,
+        "columns": list(_COLUMNS),
+        "rows": [*_pass_rows(engine, spent), *_other_rows(engine, spent, drafters)],
+        "provenance": engine.provenance("none"),
+    }
+
+
+def _pass_tasks(engine: Engine) -> dict[Any, _Task]:
+    """By (part, width): whole passes, and where the pass is the compiled one, its products and its head alone."""
+    lm = engine.target.lm
+    session = lm.open()
+    ids = [index % lm.vocab_size for index in range(_CONTEXT)]
+    session.forward(ids, 0)
+
+    def run(width: int) -> None:
+        session.forward(ids[:width], width)
+        session.crop(_CONTEXT)
+
+    tasks: dict[Any, _Task] = {("pass", width): lambda width=width: run(width) for width in WIDTHS}
+    if isinstance(lm, LlamaLM) and (compiled := lm.compiled):
+        for width in WIDTHS:
+            hidden = torch.ones(width, lm.embedding.shape[1])
+            tasks["products", width] = lambda hidden=hidden: compiled.run_products(hidden)
+            tasks["head", width] = lambda hidden=hidden: compiled.logits(hidden)
+    return tasks
+
+
+def _draft_tasks(engine: Engine, drafters: Sequence[str]) -> dict[Any, _Task]:
+    """A round's draft tokens of each drafter that is a model: behind a target pass the first finds its weights cold."""
+    made = {spec: engine.drafter(spec) for spec in drafters}
+    tasks: dict[Any, _Task] = {}
+    for spec, drafter in made.items():
+        if isinstance(drafter, AutoregressiveDrafter):
+            tasks["draft", spec] = _drafting(drafter.lm.open(), lambda session: session.forward([0], 1))
+        elif isinstance(drafter, EarlyExitDrafter):
+            exit_layer = drafter.exit_layer
+            tasks["draft", spec] = _drafting(
+                engine.target.lm.open(), lambda session, exit_layer=exit_layer: session.run_ahead(0, exit_layer)
+            )
+    return tasks
+
+
+def _drafting(session: Any, draft: Callable[[LlamaSession], object]) -> _Task:
+    session.forward([0] * _CONTEXT, 0)
+
+    def run() -> None:
+        for _ in range(_DRAFT_TOKENS):
+            draft(session)
+        session.crop(_CONTEXT)
+
+    return run
+
+
+def _read_task(engine: Engine) -> _Task:
+    """Sums all weights of a pass once: what reading them costs any program."""
+    parameters = list(engine.target.model.parameters())
+    return lambda: [parameter.detach().sum() for parameter in parameters]
+
+
+def _pass_rows(engine: Engine, spent: dict[Any, float]) -> list[dict[str, Any]]:
+    one, num_bytes = spent["pass", 1], engine.target.lm.weight_bytes
+    rows = []
+    for width in WIDTHS:
+        total = spent["pass", width]
+        row: dict[str, Any] = _row(f"target pass of {width}", total, one) | {
+            "gigabytes_per_second": num_bytes / total / 1e9
+        }
+        if ("products", width) in spent:
+            products, head = spent["products", width], spent["head", width]
+            row |= {
+                "products": 1e3 * products,
+                "head": 1e3 * head,
+                "attention_and_rest": 1e3 * max(0.0, total - products - head),
+            }
+        rows.append(row)
+    return rows
+
+
+def _other_rows(engine: Engine, spent: dict[Any, float], drafters: Sequence[str]) -> list[dict[str, Any]]:
+    one, reading = spent["pass", 1], spent["reading the weights"]
+    rows = [
+        _row(f"draft token of {spec}", spent["draft", spec] / _DRAFT_TOKENS, one)
+        for spec in drafters
+        if ("draft", spec) in spent
+    ]
+    num_bytes = sum(parameter.nbytes for parameter in engine.target.model.parameters())
+    return [*rows, _row("reading the weights", reading, one) | {"gigabytes_per_second": num_bytes / reading / 1e9}]
+
+
+def _row(what: str, seconds: float, one_token_pass: float) -> dict[str, Any]:
+    return {"what": what, "milliseconds": 1e3 * seconds, "of_one_token_pass": seconds / one_token_pass}

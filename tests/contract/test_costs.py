@@ -1,0 +1,28 @@
+"""`bench --profile`: parts of a pass are parts of it, and every row is a ratio to the one-token pass."""
+
+from specdemo.costs import WIDTHS, profile
+from specdemo.engine import Engine
+from tests.fakes import make_target
+
+
+def test_a_profile_of_a_small_model_is_whole_and_plain() -> None:
+    document = profile(Engine(make_target()), ["none", "ngram", "quantized", "early-exit:1"], lambda items, text: items)
+    rows = {row["what"]: row for row in document["rows"]}
+    assert set(rows) == {
+        *(f"target pass of {width}" for width in WIDTHS),
+        "draft token of quantized",
+        "draft token of early-exit:1",
+        "reading the weights",
+    }
+    one = rows["target pass of 1"]
+    for row in rows.values():
+        assert row["milliseconds"] > 0
+        assert abs(row["of_one_token_pass"] - row["milliseconds"] / one["milliseconds"]) < 1e-9
+        if "products" in row:
+            assert 0 <= row["attention_and_rest"] <= row["milliseconds"]
+    assert set(document["columns"]) >= {key for row in rows.values() for key in row}
+
+
+def test_a_model_without_the_compiled_pass_has_no_parts() -> None:
+    document = profile(Engine(make_target("qwen2")), ["ngram"], lambda items, text: items)
+    assert not any("products" in row for row in document["rows"])
