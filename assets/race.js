@@ -1,5 +1,8 @@
 // The race component: takes the growing value from Gradio, paints it, and answers the person's keys and buttons.
 
+// Live, the model decodes on the machine that paints, or may: text at each update, the figures and charts at fewer.
+const MS_BETWEEN_LIVE_FIGURES = 350;
+const MS_BETWEEN_LIVE_CHARTS = 1100;
 const refs = {};
 for (const node of element.querySelectorAll("[data-ref]")) refs[node.dataset.ref] = node;
 const lanes = ["plain", "speculative"].map(createLane);
@@ -10,22 +13,37 @@ let charts = null;
 let chosenRound = null;
 const isNarrow = matchMedia("(max-width: 768px)");
 let lastNews = 0;
+const lastShown = new Map();
 const player = createPlayer(show);
 
 function receive(value) {
   if (!value || retired.has(value.run)) return;
   if (value.run !== view.run) startRun(value);
   if (view.isStopped) return;
-  for (const text of value.rows.slice(view.numRows)) {
+  const isNews = value.state !== view.state;
+  Object.assign(view, { state: value.state, done: value.done, message: value.message });
+  view.isOver = ["done", "failed", "idle"].includes(value.state);
+  if (!receiveRows(value.rows.split("\n").filter(Boolean), 0) && isNews) paintNews();
+  if (value.state === "running") askForNews(value.run);
+  if (value.state === "waiting") askForPlace(value.run, value.session);
+}
+
+// Rows of the run that is shown, from its `first` on. They come on two ways, and what is known already is passed over.
+function receiveRows(texts, first) {
+  const added = texts.slice(view.numRows - first);
+  for (const text of added) {
     const row = JSON.parse(text);
     receiveRow(lanes[row.l], row);
   }
-  const isNews = value.rows.length > view.numRows || value.state !== view.state;
-  Object.assign(view, { numRows: value.rows.length, state: value.state, done: value.done, message: value.message });
-  view.isOver = ["done", "failed", "idle"].includes(value.state);
-  if (isNews) lastNews = performance.now();
-  if (isNews && view.head?.origin === "live") player.follow();
-  if (!player.isLive || view.isOver) show();
+  view.numRows += added.length;
+  if (added.length) paintNews();
+  return added.length > 0;
+}
+
+function paintNews() {
+  lastNews = performance.now();
+  if (view.head?.origin === "live") player.follow();
+  show();
 }
 
 function startRun(value) {
@@ -33,16 +51,18 @@ function startRun(value) {
   player.halt();
   lanes.forEach(resetLane);
   chosenRound = null;
-  view = { run: value.run, head: value.head, numRows: 0, isOver: false, isStopped: false };
+  view = { run: value.run, head: value.head, numRows: 0, racesAhead: null, isOver: false, isStopped: false };
   player.time = 0;
+  lastShown.clear();
   charts = { rate: rateChart(refs.chartRate), histogram: histogramChart(refs.chartHistogram), time: timeChart(refs.chartTime) };
   charts.histogram.grow(value.head?.k ?? 4);
   roundBox.clear();
   setText(refs.aria, "");
+  showHead();
   if (value.head && value.head.origin !== "live") queueMicrotask(() => player.play());
 }
 
-// Bring what is painted to the playhead, then every figure to what is painted.
+// Bring what is painted to the playhead, then the figures to what is painted.
 function show() {
   const time = player.time + 1e-9;
   for (const [index, lane] of lanes.entries()) {
@@ -50,7 +70,16 @@ function show() {
     while (lane.painted.length && lane.painted.at(-1).row.at > time) backward(index, lane);
   }
   showDraft(time);
-  showFigures();
+  showAtMost(MS_BETWEEN_LIVE_FIGURES, showFigures);
+  showAtMost(MS_BETWEEN_LIVE_CHARTS, showCharts);
+}
+
+// What is passed over now is shown later: the end of a live race is painted when it is live no more.
+function showAtMost(milliseconds, paint) {
+  const now = performance.now();
+  if (player.isLive && now - (lastShown.get(paint) ?? -Infinity) < milliseconds) return;
+  lastShown.set(paint, now);
+  paint();
 }
 
 function forward(index, lane) {
@@ -86,14 +115,16 @@ function timeAxis() {
   return Math.max(end(), (row.c / Math.max(row.n, 1)) * (view.head?.max_new_tokens ?? row.n));
 }
 
+function showCharts() {
+  if (!charts) return;
+  charts.rate.paint(timeAxis());
+  charts.histogram.paint();
+  charts.time.paint(lanes.map((lane) => lastRound(lane)?.m.map((part) => part ?? 0) ?? [0, 0, 0]));
+}
+
 function showFigures() {
   const axis = timeAxis();
   for (const lane of lanes) paintLaneFigures(lane, axis, player.time);
-  if (charts) {
-    charts.rate.paint(axis);
-    charts.histogram.paint();
-    charts.time.paint(lanes.map((lane) => lastRound(lane)?.m.map((part) => part ?? 0) ?? [0, 0, 0]));
-  }
   showRound();
   showVerdict(isAtEnd());
   showControls();
@@ -136,7 +167,7 @@ function showHead() {
   refs.machine.title = head?.machine ?? "";
   const key = head?.adaptive ? "adaptive_sub" : "speculative_sub";
   const memory = head?.drafter_bytes ? ` · ${say("memory", { bytes: bytes(head.drafter_bytes) })}` : "";
-  setText(refs.speculativeSub, head ? say(key, { drafter: head.drafter, k: head.k }) + memory : "");
+  setText(refs.speculativeSub, head ? say(key, { drafter: drafterText(head), k: head.k }) + memory : "");
   refs.speculativeSub.title = refs.speculativeSub.textContent;
 }
 
@@ -144,7 +175,7 @@ function showEngine() {
   const { state, message, progress } = props.engine;
   const share = progress == null ? "" : ` ${Math.round(progress * 100)} %`;
   refs.engine.className = `race-engine ${state}`;
-  refs.engine.title = message;
+  refs.engine.title = message && say("details", { message });
   setText(refs.engineText, say(`engine_${state}`) + (state === "ready" ? "" : share));
   refs.engineBar.hidden = !["fetching", "loading"].includes(state);
   if (progress == null) refs.engineBar.removeAttribute("value");
@@ -251,11 +282,9 @@ document.addEventListener("click", ({ target }) => {
   if (target.closest?.("#race-button")) closeDrawer();
 }, true);
 new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
-watch("value", () => {
-  receive(props.value);
-  showHead();
-});
+watch("value", () => receive(props.value));
 watch("engine", showEngine);
 receive(props.value);
 translateAll();
+endStartupSpinner();
 setTimeout(closeDrawer, 0);

@@ -8,7 +8,7 @@ function niceCeiling(value) {
 
 function rateChart(host) {
   const [width, height, left, bottom] = [300, 88, 28, 74];
-  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   createSvg("path", { d: `M${left} 6V${bottom}H${width - 4}`, class: "axis" }, svg);
   const plot = createSvg("g", {}, svg);
   const lines = ["plain", "speculative"].map((name) => createSvg("polyline", { class: `line ${name}` }, plot));
@@ -17,19 +17,23 @@ function rateChart(host) {
   createSvg("text", { x: left - 4, y: bottom + 2, "text-anchor": "end" }, svg).textContent = "0";
   const last = createSvg("text", { x: width - 4, y: bottom + 12, "text-anchor": "end" }, svg);
   host.replaceChildren(svg);
+  // Points that were added since the last paint: a line that changes is painted again.
+  const added = [[], []];
   let highest = 0;
   return {
     add(lane, seconds, rate) {
       const point = svg.createSVGPoint();
       [point.x, point.y] = [seconds, rate];
-      lines[lane].points.appendItem(point);
+      added[lane].push(point);
       highest = Math.max(highest, rate);
     },
     remove(lane) {
       const points = lines[lane].points;
-      if (points.numberOfItems) points.removeItem(points.numberOfItems - 1);
+      if (added[lane].length) added[lane].pop();
+      else if (points.numberOfItems) points.removeItem(points.numberOfItems - 1);
     },
     paint(axis) {
+      lines.forEach((line, lane) => added[lane].splice(0).forEach((point) => line.points.appendItem(point)));
       const scale = niceCeiling(highest * 1.05);
       const [sx, sy] = [(width - left - 6) / axis, (bottom - 8) / scale];
       plot.setAttribute("transform", `translate(${left} ${bottom}) scale(${sx} ${-sy})`);
@@ -55,7 +59,7 @@ function rateChart(host) {
 
 function histogramChart(host) {
   const [width, height, bottom] = [240, 88, 74];
-  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   host.replaceChildren(svg);
   const bars = [];
   const counts = [];
@@ -96,7 +100,7 @@ function histogramChart(host) {
 
 function timeChart(host) {
   const [width, height, left] = [260, 88, 68];
-  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img" });
+  const svg = createSvg("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
   const rows = ["plain", "speculative"].map((name, lane) => ({
     name: createSvg("text", { x: 0, y: 22 + lane * 30 }, svg),
     total: createSvg("text", { y: 22 + lane * 30 }, svg),

@@ -6,18 +6,15 @@ function createLane(name) {
   const host = element.querySelector(`[data-lane="${name}"]`);
   const parts = {};
   for (const node of host.querySelectorAll("[data-part]")) parts[node.dataset.part] = node;
-  const lane = { name, host, parts, isFollowing: true };
-  parts.text.addEventListener("scroll", () => {
-    const { scrollTop, scrollHeight, clientHeight } = parts.text;
-    lane.isFollowing = scrollHeight - scrollTop - clientHeight < 24;
-  });
+  const lane = { name, host, parts };
   resetLane(lane);
   return lane;
 }
 
 function resetLane(lane) {
-  Object.assign(lane, { rows: [], painted: [], pending: null, clock: 0, finish: null, reason: null, isFollowing: true, isDirty: true });
+  Object.assign(lane, { rows: [], painted: [], pending: null, clock: 0, finish: null, reason: null });
   lane.parts.text.replaceChildren();
+  lane.parts.text.parentElement.scrollTop = 0;
   lane.parts.notes.replaceChildren();
   setText(lane.parts.reason, "");
 }
@@ -40,8 +37,8 @@ function answerOf(lane) {
   return pieces.join("");
 }
 
-function tokenNode(lane, text, status, row) {
-  const node = create("span", `tok ${status}`, lane.parts.text);
+function tokenNode(text, status, row) {
+  const node = create("span", `tok ${status}`);
   node.textContent = text;
   node.token = { row, status };
   if (text.endsWith("\n")) node.dataset.newline = "";
@@ -54,10 +51,9 @@ function showPending(lane, row, numShown) {
   if (lane.pending && lane.pending.row !== row) hidePending(lane);
   lane.pending ??= { row, nodes: [] };
   const drafts = row.s.filter(([, , status]) => "ardu".includes(status));
-  for (const [, text] of drafts.slice(lane.pending.nodes.length, numShown)) {
-    lane.pending.nodes.push(tokenNode(lane, text, "w", row));
-    lane.isDirty = true;
-  }
+  const nodes = drafts.slice(lane.pending.nodes.length, numShown).map(([, text]) => tokenNode(text, "w", row));
+  lane.pending.nodes.push(...nodes);
+  lane.parts.text.append(...nodes);
 }
 
 function hidePending(lane) {
@@ -69,13 +65,13 @@ function paintRow(lane, row) {
   const drafted = lane.pending?.row === row ? lane.pending.nodes : (hidePending(lane), []);
   lane.pending = null;
   const nodes = (row.e === "r" ? row.s ?? [] : []).map(([id, text, status], i) => {
-    const node = drafted[i] ?? tokenNode(lane, text, status, row);
+    const node = drafted[i] ?? tokenNode(text, status, row);
     node.className = `tok ${status}${i === 0 && lane.name === "speculative" ? " first" : ""}`;
     node.token = { row, status, id, text };
     return node;
   });
+  lane.parts.text.append(...nodes.slice(drafted.length));
   lane.painted.push({ row, nodes, undo: row.e === "r" ? null : paintEnds(lane, row) });
-  lane.isDirty = true;
 }
 
 function unpaintRow(lane) {
@@ -83,7 +79,6 @@ function unpaintRow(lane) {
   hidePending(lane);
   nodes.forEach((node) => node.remove());
   undo?.();
-  lane.isDirty = true;
   return row;
 }
 
@@ -111,7 +106,7 @@ function paintFinish(lane, row) {
   const isFailed = row.reason === "failed";
   const place = isFailed ? ["p", "race-failed", lane.parts.text] : ["span", "race-note", lane.parts.notes];
   const message = row.message ? create(...place) : null;
-  if (message) message.textContent = row.message;
+  if (message) message.textContent = say("details", { message: row.message });
   lane.reason = row.reason;
   return () => {
     message?.remove();
@@ -143,8 +138,6 @@ function paintLaneFigures(lane, axis, time) {
   const values = { tokens: row?.n ?? 0, seconds: number(row?.c ?? 0, 2), passes: row?.p ?? 0, bytes: bytes(row?.b ?? 0) };
   setText(lane.parts.counts, say("counts", { ...values, first: number(row?.f, 2) }));
   setText(lane.parts.reason, lane.reason ? say(`reason_${lane.reason}`) : "");
-  if (lane.isDirty && lane.isFollowing) lane.parts.text.scrollTop = lane.parts.text.scrollHeight;
-  lane.isDirty = false;
 }
 
 // The tooltip is written when it is asked for: most tokens are never pointed at.

@@ -1,9 +1,7 @@
-// The playhead: one time on the lanes' own clocks. Live it follows what has arrived, in a replay it runs at the chosen speed.
+// The playhead: one time on the lanes' own clocks. Live it stands where both lanes have arrived, and moves with the news
+// alone: nothing runs between two updates. In a replay it runs at the chosen speed.
 
-const SECONDS_TO_CATCH_UP = 0.15;
 const MS_BETWEEN_PAINTS = 40;
-// Live, the model decodes on the machine that paints, or may: every paint is taken from its clock.
-const MS_BETWEEN_LIVE_PAINTS = 160;
 const ROWS_PER_PAINT_AT_MAX = 24;
 const isStill = matchMedia("(prefers-reduced-motion: reduce)");
 
@@ -11,49 +9,36 @@ function createPlayer(show) {
   const player = { time: 0, isPlaying: false, isLive: false, speed: 1 };
   let frame = 0;
   let before = 0;
-  let shown = 0;
 
   function loop(now) {
     frame = 0;
     if (!element.isConnected) return;
-    if (now - before >= msBetweenPaints() - 4) {
-      const time = player.time;
+    if (!player.isPlaying) return;
+    if (now - before >= MS_BETWEEN_PAINTS - 4) {
       advance(Math.min(now - before, 250) / 1000);
       before = now;
-      if (player.time !== time || !player.isLive || now - shown > 1000) {
-        shown = now;
-        show();
-      }
+      show();
     }
-    if (player.isPlaying || player.isLive) wake();
-  }
-
-  function msBetweenPaints() {
-    return player.isLive ? MS_BETWEEN_LIVE_PAINTS : MS_BETWEEN_PAINTS;
+    if (player.isPlaying) wake();
   }
 
   // No frame is asked for before it is due: an idle frame costs as much as a painted one.
   function wake() {
     if (frame) return;
     frame = -1;
-    setTimeout(() => { frame = requestAnimationFrame(loop); }, Math.max(0, msBetweenPaints() - (performance.now() - before)));
+    setTimeout(() => { frame = requestAnimationFrame(loop); }, Math.max(0, MS_BETWEEN_PAINTS - (performance.now() - before)));
   }
 
   function advance(seconds) {
-    const limit = player.isLive ? frontier() : end();
-    const left = limit - player.time;
-    if (player.isLive) player.time += left * Math.min(1, seconds / SECONDS_TO_CATCH_UP);
-    else if (player.speed === Infinity) player.time = timeAfterRows(ROWS_PER_PAINT_AT_MAX);
+    if (player.speed === Infinity) player.time = timeAfterRows(ROWS_PER_PAINT_AT_MAX);
     else player.time += seconds * player.speed;
-    if (limit - player.time < 1e-3) player.time = limit;
-    if (player.isLive && player.time >= limit && view.isOver) player.isLive = false;
-    if (!player.isLive && player.time >= limit) player.isPlaying = false;
+    if (end() - player.time < 1e-3) player.time = end();
+    if (player.time >= end()) player.isPlaying = false;
   }
 
   return Object.assign(player, {
     follow() {
-      Object.assign(player, { isLive: true, isPlaying: false });
-      wake();
+      Object.assign(player, { isLive: !view.isOver, isPlaying: false, time: frontier() });
     },
     play() {
       if (player.isLive) return;

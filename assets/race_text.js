@@ -8,11 +8,18 @@ const STATUS_TEXTS = {
 };
 
 function language() {
-  return document.documentElement.lang.toLowerCase().startsWith("zh") ? "zh" : "en";
+  const code = document.documentElement.lang.toLowerCase();
+  if (/^zh-(tw|hk|mo|hant)/.test(code)) return "zh-TW";
+  return code.startsWith("zh") ? "zh" : "en";
+}
+
+// A drafter that has no name in this language is called as the server called it.
+function drafterText(head) {
+  return DRAFTERS[language()]?.[head.drafter_name] ?? head.drafter;
 }
 
 function say(key, values) {
-  const text = props.texts[language()][key];
+  const text = TEXTS[language()][key];
   // A replacer function: a `$&` inside a value must stay as it is.
   return values ? text.replace(/\{(\w+)\}/g, (mark, name) => (name in values ? String(values[name]) : mark)) : text;
 }
@@ -46,8 +53,11 @@ function bytes(value) {
   return (value / 1e6).toFixed(0) + " MB";
 }
 
+// A text node that is kept costs less than one that is replaced.
 function setText(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  if (node.textContent === text) return;
+  if (node.firstChild?.nodeType === Node.TEXT_NODE && node.childNodes.length === 1) node.firstChild.data = text;
+  else node.textContent = text;
 }
 
 function create(name, className, parent) {

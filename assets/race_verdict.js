@@ -18,14 +18,19 @@ function showVerdict(isEnd) {
 function wording(plain, speculative, done) {
   if (view.isStopped) return [say("cancelled"), soFar(plain, speculative)];
   if (view.state === "idle") return [say("empty_title"), say("empty")];
-  if (view.state === "waiting") return [say("waiting_title"), say("waiting")];
-  if (view.state === "failed") return [say("failed_title"), view.message];
+  if (view.state === "waiting") return [say("waiting_title"), waitingDetail()];
+  if (view.state === "failed") return [say("failed_title"), say("details", { message: view.message })];
   if (done) return [outcome(done), outcomeDetail(done)];
   if (!plain && !speculative) return [say("prefill_title"), ""];
-  const silence = player.isLive ? Math.floor((performance.now() - lastNews) / 1000) : 0;
-  if (silence > 20) return [say("racing"), say("silent", { seconds: silence })];
+  const silence = player.isLive ? performance.now() - lastNews : 0;
+  if (silence > MS_OF_SILENCE) return [say("racing"), say("silent", { seconds: Math.floor(silence / 1000) })];
   const key = player.isLive || !view.isOver ? "racing" : player.isPlaying ? "replaying" : "paused";
   return [say(key), soFar(plain, speculative)];
+}
+
+function waitingDetail() {
+  if (view.racesAhead === null) return say("waiting");
+  return view.racesAhead > 1 ? say("waiting_ahead", { ahead: view.racesAhead }) : say("waiting_next");
 }
 
 function outcomeDetail(done) {
@@ -47,7 +52,7 @@ function outcome(done) {
   if (done.finish_reason.includes("cancelled")) return say("cancelled");
   if (done.finish_reason.includes("failed")) return say("lane_failed");
   const text = done.identical ? say("same") : say(differKey(), { index: done.first_divergence, dtype: view.head.dtype });
-  const separator = language() === "zh" ? "" : " ";
+  const separator = language() === "en" ? " " : "";
   return done.speedup != null && done.speedup < 1 ? say("loses") + separator + text : text;
 }
 

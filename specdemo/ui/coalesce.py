@@ -1,13 +1,15 @@
 """Updates gathered by time, so that a fast lane never floods the browser. Knows nothing of what it gathers."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
 
-def batches(items: Iterable[Item], seconds: float, clock: Callable[[], float] = time.monotonic) -> Iterator[list[Item]]:
+def batches(
+    items: Iterable[Item], seconds: float, clock: Callable[[], float] = time.monotonic
+) -> Generator[list[Item], None, None]:
     """Lists of items at most every `seconds`, the first item at once, the last one always.
 
     Closing this iterator closes `items`.

@@ -1,7 +1,9 @@
 """What the page's events do. Light ones only touch the session's record; `run` is the one that uses the model."""
 
 import tempfile
+import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,16 @@ from specdemo.ui.coalesce import batches
 from specdemo.ui.edge import page_error, sentences
 from specdemo.ui.form import FIELDS, checked_request
 from specdemo.ui.head import race_head
+from specdemo.ui.news import RunningRaces
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import language_of, sentence
+from specdemo.ui.texts import drafter_label, language_of, sentence
 from specdemo.ui.view import IDLE
 from specdemo.ui.wire import RaceWire, verdict
 
-SECONDS_BETWEEN_YIELDS = 0.11
+SECONDS_BETWEEN_BATCHES = 0.1
+SECONDS_BETWEEN_YIELDS = 2.0
+"""A dropped connection ends a race at a yield; the page asks for the rows in between, see `news`."""
 Value = dict[str, Any]
 
 
@@ -30,6 +35,7 @@ class PageHandlers:
     def __init__(self, source: EventSource, recorded: RecordedRaces) -> None:
         self._source = source
         self._recorded = recorded
+        self.running = RunningRaces()
 
     def first_value(self) -> Value:
         """What the page shows before its first event: a recorded race plays at once, without a request."""
@@ -48,7 +54,8 @@ class PageHandlers:
         with sentences(sentence(language, "cannot_race")):
             wanted = checked_request(self._source, dict(zip(FIELDS, values, strict=True)), language)
         record.want(wanted)
-        return self._wire(self._trace_of(wanted), "live").value("waiting")
+        # The session is the visitor's own name in the queue, by which the page asks for its place.
+        return {**self._wire(self._trace_of(wanted), "live").value("waiting"), "session": request.session_hash}
 
     def run(self, record: RaceRecord, request: gr.Request) -> Iterator[Value]:
         """Run the race that was prepared, unless it was stopped while it waited or a newer one took its place."""
@@ -93,27 +100,28 @@ class PageHandlers:
             save(trace, path)
         return str(path)
 
-    def engine(self) -> tuple[Value, gr.Dropdown, gr.Timer]:
+    def engine(self, request: gr.Request) -> tuple[Value, gr.Dropdown, gr.Timer]:
         """Where the engine stands, the drafters once it is ready, and whether to ask again."""
         status = self._source.status()
         is_settled = status.state in ("ready", "failed")
-        dropdown = self._drafters() if status.state == "ready" else gr.Dropdown()
+        dropdown = self._drafters(language_of(request)) if status.state == "ready" else gr.Dropdown()
         return gr.update(engine=_engine(status)), dropdown, gr.Timer(active=not is_settled)
 
     def _race(self, record: RaceRecord, wanted: RaceRequest) -> Iterator[Value]:
         ticket = record.ticket
         record.begin(wanted, self._source.provenance(wanted))
         wire = self._wire(record.shown or self._trace_of(wanted), "live")
-        updates = batches(self._source.race(wanted), SECONDS_BETWEEN_YIELDS)
-        try:
+        due = 0.0
+        batched = batches(self._source.race(wanted), SECONDS_BETWEEN_BATCHES)
+        with self.running.shown(wire), closing(batched) as updates:
             for batch in updates:
                 if record.ticket != ticket:
                     return
                 record.updates += batch
                 wire.add(batch)
-                yield wire.value("running")
-        finally:
-            updates.close()  # type: ignore[attr-defined]
+                if time.monotonic() >= due:
+                    yield wire.value("running")
+                    due = time.monotonic() + SECONDS_BETWEEN_YIELDS
         yield wire.value("done", done=verdict(record.updates))
 
     def _shown(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
@@ -134,10 +142,11 @@ class PageHandlers:
         assert record.shown is not None
         return record.shown
 
-    def _drafters(self) -> gr.Dropdown:
+    def _drafters(self, language: str) -> gr.Dropdown:
         drafters = self._source.drafters()
-        choices = [(info.label, info.name) for info in drafters]
-        notes = " ".join(f"{info.label}: {info.note}" for info in drafters if info.note)
+        choices = [(drafter_label(language, info.name, info.label), info.name) for info in drafters]
+        labels = {name: label for label, name in choices}
+        notes = " ".join(f"{labels[info.name]}: {info.note}" for info in drafters if info.note)
         return gr.Dropdown(choices=choices, value=drafters[0].name if drafters else None, info=notes or None)
 
 

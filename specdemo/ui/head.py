@@ -21,6 +21,7 @@ def race_head(trace: Trace, origin: str, drafters: Iterable[DrafterInfo] = ()) -
         "origin": origin,
         "prompt": _text(request.get("prompt")) or _text(trace.title),
         "drafter": labels.get(drafter, drafter),
+        "drafter_name": drafter,
         "k": _number(settings.get("num_draft_tokens"), 4),
         "adaptive": settings.get("schedule") == "adaptive",
         "max_new_tokens": _number(settings.get("max_new_tokens"), 128),

@@ -17,10 +17,13 @@ from specdemo.ui.recorded import RecordedRaces
 from specdemo.ui.sidebar import Sidebar, build_sidebar
 from specdemo.ui.texts import gradio_labels
 from specdemo.ui.theme import page_theme
-from specdemo.ui.view import ASSETS, RaceView
+from specdemo.ui.view import ASSETS, Questions, RaceView
+from specdemo.ui.waiting import races_ahead
 
 DEVICE = "device"
 MAX_WAITING = 40
+_SECONDS_BETWEEN_POLLS = 0.05
+_SECONDS_BETWEEN_PROGRESS = 1.0
 _LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 # Gradio shows no error of an event outside the queue, so what may refuse goes through it, in no one's way.
 _REFUSING: dict[str, Any] = {**_LIGHT, "queue": True, "concurrency_limit": None}
@@ -47,12 +50,13 @@ def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> g
     handlers = PageHandlers(source, recorded)
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
         sidebar = build_sidebar(load_prompts(), recorded.choices)
-        stage = _build_stage(handlers)
+        stage = _build_stage(page, handlers)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
         _connect_engine(page, handlers, sidebar, stage)
         add_endpoints(page, source, DEVICE)
     page.queue(max_size=MAX_WAITING, default_concurrency_limit=4)
+    _poll_less(page)
     return page
 
 
@@ -70,8 +74,30 @@ def launch_options() -> dict[str, Any]:
     }
 
 
-def _build_stage(handlers: PageHandlers) -> _Stage:
-    view = RaceView(handlers.first_value(), elem_id="race-view")
+def _questions(page: gr.Blocks, handlers: PageHandlers) -> Questions:
+    """Answered on the event loop: a thread for each would cost more than the answer."""
+
+    async def news(asked: Any) -> list[str]:
+        return handlers.running.rows_after(asked)
+
+    async def place(session: Any) -> int | None:
+        return races_ahead(page, DEVICE, session)
+
+    return news, place
+
+
+def _poll_less(page: gr.Blocks) -> None:
+    """Gradio asks its queue for work a thousand times a second, with the interpreter that decodes: 7 % of a core.
+
+    Under Windows it asks as seldom as here. An event starts up to that much later.
+    """
+    queue = page._queue
+    queue.sleep_when_free = _SECONDS_BETWEEN_POLLS
+    queue.progress_update_sleep_when_free = _SECONDS_BETWEEN_PROGRESS  # no event of the page reports any
+
+
+def _build_stage(page: gr.Blocks, handlers: PageHandlers) -> _Stage:
+    view = RaceView(handlers.first_value(), _questions(page, handlers), elem_id="race-view")
     # The component's own buttons stand in for these two, which only Gradio can provide.
     open_button = gr.UploadButton(file_types=[".json", ".gz"], elem_id="open-race", elem_classes="behind")
     saved = gr.File(visible="hidden")

@@ -1,12 +1,15 @@
-"""Every sentence of the page in English and simplified Chinese. Knows no component and no layout.
+"""Every sentence of the page in English and Chinese. Knows no component and no layout.
 
 `LABELS` are Gradio's labels, translated by Gradio; `VIEW` are the texts of the race component, which translates itself;
-`SENTENCES` are the notices that the server writes. Placeholders are `{name}`.
+`SENTENCES` are the notices that the server writes; `DRAFTERS` name the drafters, whose own labels are English.
+Placeholders are `{name}`. `zh` is simplified, `zh-TW` traditional Chinese.
 """
 
 from typing import Any
 
 import gradio as gr
+
+from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
     "en": {
@@ -83,6 +86,7 @@ LABELS: dict[str, dict[str, str]] = {
         "category_repeat": "复述",
         "category_loses": "会输的题",
     },
+    "zh-TW": LABELS_TRADITIONAL,
 }
 
 SENTENCES: dict[str, dict[str, str]] = {
@@ -118,13 +122,35 @@ SENTENCES: dict[str, dict[str, str]] = {
         "not_a_number": "{label} 是空的，请填一个数。",
         "unexpected": "比赛中断：{message}",
     },
+    "zh-TW": SENTENCES_TRADITIONAL,
 }
+
+DRAFTERS: dict[str, dict[str, str]] = {
+    "zh": {
+        "none": "无（普通解码）",
+        "ngram": "n-gram：照抄同样的词后面出现过的内容",
+        "quantized": "四位精度的目标模型",
+        "draft-model": "训练好的小模型",
+        "early-exit": "目标模型的前几层",
+    },
+    "zh-TW": DRAFTERS_TRADITIONAL,
+}
+"""By the names of `catalog.DRAFTER_LABELS`."""
+
+_TRADITIONAL = ("zh-tw", "zh-hk", "zh-mo", "zh-hant")
 
 
 def language_of(request: gr.Request | None) -> str:
-    """The language of a visitor's browser: `zh` or `en`."""
-    header = "" if request is None else str(request.headers.get("accept-language", ""))
-    return "zh" if header.lower().startswith("zh") else "en"
+    """The language of a visitor's browser: `en`, `zh` or `zh-TW`."""
+    header = "" if request is None else str(request.headers.get("accept-language", "")).lower()
+    if header.startswith(_TRADITIONAL):
+        return "zh-TW"
+    return "zh" if header.startswith("zh") else "en"
+
+
+def drafter_label(language: str, name: str, label: str) -> str:
+    """A drafter in a language; its own label where there is no translation."""
+    return DRAFTERS.get(language, {}).get(name, label)
 
 
 def sentence(language: str, key: str, **values: Any) -> str:
@@ -133,6 +159,7 @@ def sentence(language: str, key: str, **values: Any) -> str:
 
 
 def gradio_labels() -> gr.I18n:
-    """The labels for `launch(i18n=...)`; a browser set to any Chinese reads the simplified one."""
-    chinese = LABELS["zh"]
-    return gr.I18n(en=LABELS["en"], zh=chinese, **{"zh-CN": chinese, "zh-TW": chinese, "zh-HK": chinese})
+    """The labels for `launch(i18n=...)`, under every code that a browser may be set to."""
+    simplified = dict.fromkeys(("zh", "zh-CN", "zh-SG", "zh-Hans"), LABELS["zh"])
+    traditional = dict.fromkeys(("zh-TW", "zh-HK", "zh-MO", "zh-Hant"), LABELS["zh-TW"])
+    return gr.I18n(en=LABELS["en"], **simplified, **traditional)

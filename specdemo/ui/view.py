@@ -3,45 +3,59 @@
 The skeleton holds no template marks: Gradio evaluates them as code, and a token may contain any text.
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from specdemo.ui.texts import DRAFTERS
 from specdemo.ui.view_texts import VIEW
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 _SCRIPTS = (
+    "race_idle.js",
     "race_text.js",
     "race_charts.js",
     "race_lane.js",
     "race_round.js",
     "race_player.js",
+    "race_news.js",
     "race_verdict.js",
     "race.js",
 )
 
-IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": [], "done": None, "message": ""}
+Questions = Sequence[Callable[[Any], Any]]
+IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "done": None, "message": ""}
 
 
 class RaceView(gr.HTML):
-    """Two lanes, charts and a player. `value` is a race of `wire.RaceWire`, `engine` where the engine stands."""
+    """Two lanes, charts and a player. `value` is a race of `wire.RaceWire`, `engine` where the engine stands.
 
-    def __init__(self, value: Mapping[str, Any] | None = None, **props: Any) -> None:
+    `questions` are what its script asks the server, by their names: `news` while a race runs, `place` while it waits.
+    """
+
+    def __init__(self, value: Mapping[str, Any] | None = None, questions: Questions = (), **props: Any) -> None:
         props.setdefault("engine", {"state": "absent", "message": "", "progress": None})
-        props.setdefault("texts", VIEW)
         super().__init__(
             value=dict(value or IDLE),
             html_template=_asset("race.html"),
-            js_on_load="\n".join(_asset(name) for name in _SCRIPTS),
+            js_on_load="\n".join((_texts(), *map(_asset, _SCRIPTS))),
             apply_default_css=False,
+            server_functions=list(questions),
             **props,
         )
 
     def api_info(self) -> dict[str, Any]:
         """The value is an object; its shape is `RaceWire.value`."""
         return {"type": "object", "additionalProperties": True}
+
+
+def _texts() -> str:
+    """The texts as a constant of the script: as a prop, Gradio would compare them all at each update of a race."""
+    constants = {"TEXTS": VIEW, "DRAFTERS": DRAFTERS}
+    return "\n".join(f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in constants.items())
 
 
 def _asset(name: str) -> str:

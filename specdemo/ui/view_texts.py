@@ -1,4 +1,6 @@
-"""The texts of the race component in English and simplified Chinese. The component fills `{name}` itself, as text."""
+"""The texts of the race component. The component fills `{name}` itself, as text."""
+
+from specdemo.ui.texts_traditional import VIEW_TRADITIONAL
 
 VIEW: dict[str, dict[str, str]] = {
     "en": {
@@ -56,7 +58,9 @@ VIEW: dict[str, dict[str, str]] = {
         "empty_title": "No race yet",
         "empty": "There is no recorded race to show. Type a prompt and press Race, or open a file.",
         "waiting_title": "Waiting for the device",
-        "waiting": "It runs one race at a time, so that the clocks stay fair. Yours is next in line.",
+        "waiting": "It runs one race at a time, so that the clocks stay fair.",
+        "waiting_next": "It runs one race at a time, so that the clocks stay fair. Yours is next in line.",
+        "waiting_ahead": "It runs one race at a time, so that the clocks stay fair. {ahead} races are before yours.",
         "prefill_title": "Reading the prompt",
         "racing": "Racing",
         "replaying": "Replay",
@@ -71,6 +75,7 @@ VIEW: dict[str, dict[str, str]] = {
         "differ_lossy": "This rule is lossy: another distribution, and the texts part at token {index}.",
         "cancelled": "Stopped. What was shown stays, and can be replayed.",
         "lane_failed": "One lane could not run.",
+        "details": "{message}",
         "failed_title": "The race did not run",
         "silent": "No news for {seconds} s. If the connection was cut, press Race again.",
         "reason_eos": "end of text",
@@ -160,7 +165,9 @@ VIEW: dict[str, dict[str, str]] = {
         "empty_title": "还没有比赛",
         "empty": "没有录制的比赛可放。请输入提示词后按“开赛”，或打开一个文件。",
         "waiting_title": "等待设备",
-        "waiting": "设备一次只跑一场，计时才公平。下一场就是你的。",
+        "waiting": "设备一次只跑一场，计时才公平。",
+        "waiting_next": "设备一次只跑一场，计时才公平。下一场就是你的。",
+        "waiting_ahead": "设备一次只跑一场，计时才公平。你的前面还有 {ahead} 场。",
         "prefill_title": "正在读提示词",
         "racing": "比赛中",
         "replaying": "回放",
@@ -175,6 +182,7 @@ VIEW: dict[str, dict[str, str]] = {
         "differ_lossy": "这个规则有损：分布不同，文本在第 {index} 个词元处分开。",
         "cancelled": "已停止。已显示的内容保留，可以回放。",
         "lane_failed": "有一条赛道无法运行。",
+        "details": "详情（英文）：{message}",
         "failed_title": "比赛没有跑起来",
         "silent": "{seconds} 秒没有消息。如果连接断了，请再按一次“开赛”。",
         "reason_eos": "文本结束",
@@ -209,4 +217,5 @@ VIEW: dict[str, dict[str, str]] = {
         "race_view": "普通解码与投机解码的比赛",
         "legend": "图例",
     },
+    "zh-TW": VIEW_TRADITIONAL,
 }

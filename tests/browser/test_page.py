@@ -114,11 +114,21 @@ def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPag
     assert speculative["y"] >= plain["y"] + plain["height"]
 
 
-@pytest.mark.parametrize("locale", ["zh-CN", "zh-TW"])
-def test_chinese_browsers_read_chinese(open_page: OpenPage, locale: str) -> None:
+@pytest.mark.parametrize(
+    ("locale", "race", "heading", "drafter"),
+    [
+        ("zh-CN", "\u5f00\u8d5b", "\u666e\u901a\u89e3\u7801", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6807\u6a21\u578b"),
+        ("zh-TW", "\u958b\u8cfd", "\u666e\u901a\u89e3\u78bc", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6a19\u6a21\u578b"),
+    ],
+)
+def test_chinese_browsers_read_their_chinese(
+    open_page: OpenPage, locale: str, race: str, heading: str, drafter: str
+) -> None:
     page = open_page(locale=locale)
-    expect(page.locator("#race-button")).to_have_text("\u5f00\u8d5b")
-    expect(page.locator("[data-lane=plain] h2")).to_contain_text("\u666e\u901a\u89e3\u7801")
+    expect(page.locator("#race-button")).to_have_text(race)
+    expect(page.locator("[data-lane=plain] h2")).to_contain_text(heading)
+    expect(page.locator("[data-ref=speculativeSub]")).to_contain_text(drafter)
+    expect(page.locator("#drafter input")).to_have_value(drafter)
     page.evaluate("document.documentElement.lang = 'en'")
     expect(page.locator("[data-lane=plain] h2")).to_contain_text("Plain decoding")
 

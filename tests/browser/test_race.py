@@ -132,6 +132,22 @@ def test_two_visitors_see_only_their_own(open_page: OpenPage, source: ScriptedSo
     assert source.most_running == 1
 
 
+def test_who_waits_is_told_the_place(open_page: OpenPage, source: ScriptedSource) -> None:
+    source.num_tokens, source.seconds_per_update = 200, 0.05
+    pages = [open_page(), open_page(), open_page(locale="zh-CN")]
+    for page in pages:
+        page.click("#race-button")
+        page.wait_for_timeout(300)
+    detail = [page.locator("[data-ref=detail]") for page in pages]
+    expect(detail[1]).to_contain_text("Yours is next in line", timeout=4000)
+    expect(detail[2]).to_contain_text("\u524d\u9762\u8fd8\u6709 2 \u573a", timeout=4000)
+    pages[0].click("#stop-button")
+    expect(detail[2]).to_contain_text("\u4e0b\u4e00\u573a\u5c31\u662f\u4f60\u7684", timeout=4000)
+    expect(pages[1].locator("[data-ref=headline]")).to_have_text("Racing")
+    for page in pages[1:]:
+        page.click("#stop-button")
+
+
 def test_a_failed_lane_says_why_and_the_other_runs(open_page: OpenPage, source: ScriptedSource) -> None:
     source.failing_lane, source.seconds_per_update = "speculative", 0.002
     page = open_page()

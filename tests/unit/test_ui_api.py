@@ -1,6 +1,7 @@
 """The named endpoints over HTTP, as a script uses them."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from gradio_client import Client
@@ -30,6 +31,16 @@ def test_only_the_two_endpoints_are_public(served: tuple[ScriptedSource, Client]
         assert names[:3] == ["prompt", "drafter", "k"]
         assert len(names) == 15
         assert [p["parameter_has_default"] for p in endpoint["parameters"]] == [False] + [True] * 14
+
+
+def test_an_idle_page_asks_its_queue_seldom_also_when_launched(tmp_path: Path) -> None:
+    """A thousand times a second, as Gradio does by itself, takes a good part of a core from the decode for ever."""
+    page = build_page(ScriptedSource(), tmp_path)
+    page.launch(prevent_thread_lock=True, **{**launch_options(), "quiet": True})
+    try:
+        assert page._queue.sleep_when_free >= 0.02
+    finally:
+        page.close()
 
 
 def test_the_summary_returns_numbers_and_texts(served: tuple[ScriptedSource, Client]) -> None:
