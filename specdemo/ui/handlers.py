@@ -113,12 +113,13 @@ class PageHandlers:
         wire = self._wire(record.shown or self._trace_of(wanted), "live")
         due = 0.0
         batched = batches(self._source.race(wanted), SECONDS_BETWEEN_BATCHES)
-        with self.running.shown(wire), closing(batched) as updates:
+        with self.running.shown(wire) as shown, closing(batched) as updates:
             for batch in updates:
                 if record.ticket != ticket:
                     return
                 record.updates += batch
                 wire.add(batch)
+                shown.publish()
                 if time.monotonic() >= due:
                     yield wire.value("running")
                     due = time.monotonic() + SECONDS_BETWEEN_YIELDS

@@ -78,7 +78,7 @@ def _questions(page: gr.Blocks, handlers: PageHandlers) -> Questions:
     """Answered on the event loop: a thread for each would cost more than the answer."""
 
     async def news(asked: Any) -> list[str]:
-        return handlers.running.rows_after(asked)
+        return await handlers.running.rows_after(asked)
 
     async def place(session: Any) -> int | None:
         return races_ahead(page, DEVICE, session)
