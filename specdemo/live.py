@@ -6,10 +6,12 @@ Importing this module imports neither torch nor transformers: the page must be t
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name
+from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
 from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, RaceRequest
@@ -34,15 +36,15 @@ class LiveSource:
         self._status = EngineStatus("absent", "The model is not loaded yet.")
         self._start_lock = threading.Lock()
         self._device_lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._device = DeviceThread()
+        self._loading: Future[None] | None = None
 
     def start(self) -> None:
         """See race.EventSource.start."""
         with self._start_lock:
-            if self._thread is None:
+            if self._loading is None:
                 self._status = EngineStatus("loading", "Starting.")
-                self._thread = threading.Thread(target=self._load, daemon=True, name="load-engine")
-                self._thread.start()
+                self._loading = self._device.submit(self._load)
 
     def status(self) -> EngineStatus:
         """See race.EventSource.status."""
@@ -71,7 +73,7 @@ class LiveSource:
         """See race.EventSource.race."""
         self.check(request)
         with self._device_lock:
-            yield from self._ready_engine().race(request)
+            yield from self._device.iterate(lambda: self._ready_engine().race(request))
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""

@@ -36,7 +36,7 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "divergence", "costs", "baselines", "bench", "train"), 5),
+    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train"), 5),
     **dict.fromkeys(("ui", "space", "cli", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
