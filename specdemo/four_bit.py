@@ -1,4 +1,4 @@
-"""The target in four bits as a drafter: exact from its GGUF file's blocks, or rounded from any other model's weights.
+"""Models in few bits as drafters: the target exactly from its GGUF file's blocks, others rounded from their weights.
 
 Knows no cache and no drafting. From the file's own blocks the compiled pass computes bit for bit what it computes from
 their float32 expansion, which is the target; it reads a sixth of the bytes.
@@ -59,6 +59,13 @@ def from_weights(model: PreTrainedModel, lm: CausalLM) -> CausalLM:
     if not (isinstance(lm, LlamaLM) and lm.compiled):
         return TransformersLM(replace_linears(copy.deepcopy(model).to(torch.bfloat16)))
     return _assemble(lm, lambda layer, kind: to_q4_1(getattr(lm.layers, kind)[layer]), to_q8_0(lm.head.weight))
+
+
+def in_eight_bits(lm: LlamaLM) -> LlamaLM:
+    """A small model rounded to Q8_0 for passes of few rows: a quarter of the bytes, which is what a draft costs."""
+    if lm.compiled is None:
+        return lm
+    return _assemble(lm, lambda layer, kind: to_q8_0(getattr(lm.layers, kind)[layer]), to_q8_0(lm.head.weight))
 
 
 def _assemble(lm: LlamaLM, read: Callable[[int, str], Tensor], head: Tensor) -> LlamaLM:

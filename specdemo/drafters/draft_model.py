@@ -24,6 +24,7 @@ from transformers import (
 from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM, require_rollback
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.errors import ModelError
+from specdemo.four_bit import in_eight_bits
 from specdemo.llama import LlamaLM
 from specdemo.llama_layers import LlamaHead
 from specdemo.target import Target
@@ -38,7 +39,7 @@ def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
     lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
     require_rollback(lm, source)
     if _is_trained_here(Path(source)):
-        lm = _with_cut_head(lm, _read_tensors(source)["draft_vocab"].long())
+        lm = in_eight_bits(_with_cut_head(lm, _read_tensors(source)["draft_vocab"].long()))
         return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
     num_shared = count_shared_ids(target.tokenizer, _load(AutoTokenizer, source), source)
     # A tokenizer may know tokens that a head has no row for.
