@@ -1,0 +1,106 @@
+"""The `draft-model` family: a few of the target's layers, under its embeddings and a cut of its head.
+
+B conversations, T tokens, P places whose next token is learnt, C draft words, D hidden size.
+"""
+
+import copy
+import json
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+from transformers import LlamaForCausalLM, LlamaModel
+
+from specdemo.train.batches import Batch
+from specdemo.train.export import write_folder
+from specdemo.train.losses import distance, is_agreed
+
+READS_HIDDEN = False
+
+
+def num_steps(options: Namespace) -> int:
+    """How many tokens a place is learnt from."""
+    return 1
+
+
+def make(target: LlamaForCausalLM, vocabulary: Tensor, options: Namespace) -> "DraftModel":
+    """A student that begins as the target's own layers, or as the weights that an earlier run saved."""
+    if options.start is None:
+        return DraftModel(target, options.layers, vocabulary)
+    config = json.loads((options.start / "config.json").read_text(encoding="utf-8"))
+    student = DraftModel(target, range(config["num_hidden_layers"]), vocabulary)
+    tensors = {k: v for path in options.start.glob("*.safetensors") for k, v in load_file(path).items()}
+    student.body.load_state_dict({k.removeprefix("model."): v for k, v in tensors.items() if k != "draft_vocab"})
+    return student
+
+
+class DraftModel(nn.Module):
+    """Embeddings and head stay the target's and frozen; layers and final norm learn."""
+
+    def __init__(self, target: LlamaForCausalLM, layers: Sequence[int], vocabulary: Tensor) -> None:
+        super().__init__()
+        config = copy.deepcopy(target.config)
+        config.num_hidden_layers = len(layers)
+        config.use_cache = False
+        self.body = LlamaModel(config).float()
+        del self.body.embed_tokens
+        source = target.model
+        for layer, index in zip(self.body.layers, layers, strict=True):
+            layer.load_state_dict(source.layers[index].state_dict())
+        self.body.norm.load_state_dict(source.norm.state_dict())
+        embedding = target.get_input_embeddings().weight.detach()
+        self.register_buffer("embedding", embedding.bfloat16(), persistent=False)
+        self.register_buffer("head", embedding[vocabulary].bfloat16(), persistent=False)
+        self.register_buffer("vocabulary", vocabulary)
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Logits (P, C) at the places of the batch's labels."""
+        embedded = F.embedding(batch.ids, self.embedding)
+        # Conversations are padded behind, where a causal pass never looks: no mask is needed.
+        hidden = self.body(inputs_embeds=embedded).last_hidden_state
+        return F.linear(hidden[batch.labels.rows, batch.labels.columns].bfloat16(), self.head).float()
+
+    def loss(self, batch: Batch, sharpness: float, tv_share: float) -> Tensor:
+        """The distance from the target; see losses."""
+        return distance(self(batch), *batch.labels.step(0), sharpness, tv_share)
+
+    @torch.no_grad()
+    def accepted_lengths(self, batch: Batch, num_drafts: int) -> Tensor:
+        """How many greedy drafts a round at each place accepts. -> (P,).
+
+        A draft behind accepted ones stands on the answer itself, so agreement at each place tells it all.
+        """
+        agreed = is_agreed(self(batch), *batch.labels.step(0))
+        rows, accepted = batch.labels.rows, torch.zeros_like(batch.labels.rows)
+        for _ in range(num_drafts):
+            following = F.pad(accepted[1:], (0, 1)) * (rows == F.pad(rows[1:], (0, 1), value=-1))
+            accepted = agreed * (1 + following)
+        return accepted.clamp_max(num_drafts)
+
+    def save(self, folder: Path) -> None:
+        """Write the layout that specdemo.drafters.draft_model reads."""
+        config = self.body.config
+        values = {
+            "architectures": ["LlamaForCausalLM"],
+            "model_type": "llama",
+            "vocab_size": config.vocab_size,
+            "hidden_size": config.hidden_size,
+            "intermediate_size": config.intermediate_size,
+            "num_hidden_layers": config.num_hidden_layers,
+            "num_attention_heads": config.num_attention_heads,
+            "num_key_value_heads": config.num_key_value_heads,
+            "head_dim": config.head_dim,
+            "rms_norm_eps": config.rms_norm_eps,
+            "rope_theta": config.rope_parameters["rope_theta"],
+            "tie_word_embeddings": True,
+            "bos_token_id": config.bos_token_id,
+            "eos_token_id": config.eos_token_id,
+            "embeddings_from_target": True,
+            "draft_vocab_size": len(self.vocabulary),
+        }
+        tensors = {f"model.{name}": tensor for name, tensor in self.body.state_dict().items()}
+        write_folder(folder, values, {**tensors, "draft_vocab": self.vocabulary.int()})

@@ -1,0 +1,35 @@
+"""How far a drafter is from the target, on the draft vocabulary. P places, C draft words."""
+
+import torch
+from torch import Tensor
+
+
+def distance(logits: Tensor, candidates: Tensor, probs: Tensor, sharpness: float, tv_share: float) -> Tensor:
+    """Mean distance of the drafter's law from the target's. logits (P, C); candidates, probs (P, 16) -> a number.
+
+    A mix of the cross-entropy to the target's law, raised to the power `sharpness` (greedy answers ask for its peak),
+    and of the total variation, 1 - sum min(target, draft), which is what acceptance by `rejection` loses.
+    """
+    mass = probs.sum(-1, keepdim=True)
+    target = probs / mass.clamp_min(1e-6)
+    log_draft = logits.log_softmax(-1).gather(1, candidates)
+    sharp = target**sharpness
+    entropy = -(sharp / sharp.sum(-1, keepdim=True).clamp_min(1e-6) * log_draft).sum(-1)
+    variation = 1 - torch.minimum(target, log_draft.exp()).sum(-1)
+    # A place where few of the target's candidates are draft words cannot be won; it counts as little as it can be.
+    weights = mass[:, 0]
+    return ((1 - tv_share) * entropy + tv_share * variation).mul(weights).sum() / weights.sum().clamp_min(1.0)
+
+
+def is_agreed(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
+    """Where the drafter's first choice is the target's. logits (P, C); candidates, probs (P, 16) -> (P,)."""
+    return (logits.argmax(-1) == candidates[:, 0]) & (probs[:, 0] > 0)
+
+
+def tokens_per_round(accepted_lengths: list[int]) -> tuple[int, int]:
+    """Emitted tokens and rounds of greedy decoding over one answer, from what a round at each of its places accepts."""
+    place, rounds = 0, 0
+    while place < len(accepted_lengths):
+        place += accepted_lengths[place] + 1
+        rounds += 1
+    return len(accepted_lengths), rounds

@@ -1,0 +1,39 @@
+"""The training scripts run from end to end on the embedded target, a few tokens each."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from specdemo.train import collect, fit, score
+from specdemo.train.corpus import read_shard, shards
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a few conversations that the target wrote."""
+    folder = tmp_path_factory.mktemp("data")
+    collect.main([str(folder), "--smoke"])
+    return folder
+
+
+def test_collected_answers_are_what_the_target_thinks_likeliest_where_they_are_greedy(data: Path) -> None:
+    found = [c for path in shards(data) for c in read_shard(path, with_hidden=False)]
+    assert found
+    for c in (c for c in found if c.temperature == 0):
+        assert c.top_ids[c.answer_start - 1 : -1, 0].tolist() == c.ids[c.answer_start :].tolist()
+
+
+@pytest.mark.parametrize("family", sorted(fit.FAMILIES))
+def test_every_family_fits_and_saves(family: str, data: Path, tmp_path: Path) -> None:
+    fit.main([family, str(data), str(tmp_path), "--smoke"])
+    assert (tmp_path / "best" / "config.json").exists()
+
+
+def test_scoring_decodes_and_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    score.main(["ngram", "--smoke", "--json", str(tmp_path / "score.json")])
+    figures = json.loads((tmp_path / "score.json").read_text())["categories"]
+    assert figures["all"]["tokens_per_round"] >= 1
+    assert "all" in capsys.readouterr().out
