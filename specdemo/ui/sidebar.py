@@ -12,7 +12,7 @@ from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.ui.form import FIELDS
 
 _t = gr.I18n()
-_LOSING_DRAFTER, _LOSING_K = "draft-model", 8
+_LOSING_DRAFTER, _LOSING_K = "early-exit", 8
 _RULES = ("coupled", "auto", "rejection", "block", "typical")
 
 
