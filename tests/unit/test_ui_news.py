@@ -4,6 +4,9 @@ import asyncio
 import json
 import threading
 import time
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import pytest
 
@@ -17,11 +20,18 @@ from specdemo.ui.recorded import RecordedRaces
 from specdemo.ui.wire import RaceWire
 from tests.fakes_ui import ScriptedSource
 
+Result = TypeVar("Result")
 REQUEST = RaceRequest(prompt="Why?", drafter="quantized", settings=DecodeSettings(max_new_tokens=40))
 
 
+def run(coroutine: Coroutine[Any, Any, Result]) -> Result:
+    """On a thread of its own: a browser that another test drives leaves a loop on this one."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(asyncio.run, coroutine).result()
+
+
 def ask(races: RunningRaces, asked: object) -> list[str]:
-    return asyncio.run(races.rows_after(asked))
+    return run(races.rows_after(asked))
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +83,7 @@ def test_a_question_waits_for_the_rows_it_asks_for_and_for_the_end(monkeypatch: 
             await asyncio.sleep(0.05)
         assert await last == []
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    run(asyncio.wait_for(scenario(), 10))
 
 
 def test_the_race_stands_still_while_a_page_on_this_machine_paints(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,13 +111,13 @@ def test_the_race_stands_still_while_a_page_on_this_machine_paints(monkeypatch: 
             await asyncio.to_thread(thread.join)
         return stood
 
-    assert asyncio.run(published(is_local=True, asks_again=True))
+    assert run(published(is_local=True, asks_again=True))
     wire.rows.clear()
     start = time.monotonic()
-    assert asyncio.run(published(is_local=True, asks_again=False))
+    assert run(published(is_local=True, asks_again=False))
     assert time.monotonic() - start < 10
     wire.rows.clear()
-    assert not asyncio.run(published(is_local=False, asks_again=False))
+    assert not run(published(is_local=False, asks_again=False))
 
 
 def test_rows_can_be_asked_for_between_two_yields_and_are_those_that_are_yielded(tmp_path: object) -> None:
