@@ -44,20 +44,6 @@ def to_q8_0(weight: Tensor) -> Tensor:
     return torch.cat([scales.view(torch.int8), codes], -1).flatten(1)
 
 
-def from_q4_1(blocks: Tensor) -> Tensor:
-    """The weights that blocks stand for, (N, D) float32."""
-    raw = blocks.unflatten(1, (-1, 20))
-    affine = raw[..., :4].contiguous().view(torch.float16).float()
-    codes = torch.cat([raw[..., 4:] & 15, raw[..., 4:] >> 4], -1)
-    return (codes * affine[..., :1] + affine[..., 1:]).flatten(1)
-
-
-def from_q8_0(blocks: Tensor) -> Tensor:
-    """The weights that blocks stand for, (N, D) float32."""
-    raw = blocks.unflatten(1, (-1, 34))
-    return (raw[..., 2:] * raw[..., :2].contiguous().view(torch.float16).float()).flatten(1)
-
-
 def undo_permutation(blocks: Tensor, num_heads: int) -> Tensor:
     """GGUF interleaves the two halves of each rotary head of q and k (llama.cpp, convert_hf_to_gguf.py `permute`)."""
     return blocks.view(num_heads, -1, 2, blocks.shape[-1]).transpose(1, 2).reshape(blocks.shape)

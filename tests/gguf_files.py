@@ -9,6 +9,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 Q4_1, F32 = gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.F32
+Q8_0 = gguf.GGMLQuantizationType.Q8_0
 _LAYER_NAMES = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
@@ -21,6 +22,11 @@ _LAYER_NAMES = {
     "post_attention_layernorm": "ffn_norm",
 }
 _OTHER_NAMES = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+
+
+def expand(blocks: Tensor, kind: gguf.GGMLQuantizationType) -> Tensor:
+    """The weights that blocks (N, bytes of a row) stand for, (N, D) float32, by gguf's own dequantisation."""
+    return torch.from_numpy(gguf.quants.dequantize(blocks.numpy().view(np.uint8), kind))
 
 
 def snap_to_grid(model: LlamaForCausalLM) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from specdemo import four_bit
-from specdemo.blocks import from_q4_1, from_q8_0, to_q4_1, to_q8_0
+from specdemo.blocks import to_q4_1, to_q8_0
 from specdemo.causal_lm import CausalLM, TransformersLM
 from specdemo.conversion import convert_gguf
 from specdemo.errors import ModelError
@@ -21,7 +21,7 @@ from specdemo.llama import LlamaLM
 from specdemo.llama_layers import LlamaHead
 from specdemo.loading import load_named_target
 from tests.fakes import make_model, make_target, make_tokenizer
-from tests.gguf_files import F32, Q4_1, snap_to_grid, write_gguf
+from tests.gguf_files import F32, Q4_1, Q8_0, expand, snap_to_grid, write_gguf
 
 TOKENIZER = make_tokenizer(("th",))
 
@@ -59,7 +59,7 @@ def test_blocks_of_a_file_become_exactly_the_weights_they_stand_for(
     found = compiled(four_bit.from_gguf(gguf_path, model, target_lm)).layers
     for kind in ("qkv", "output", "gate_up", "down"):
         for layer, blocks in enumerate(torch.from_numpy(getattr(found, kind))):
-            assert torch.equal(from_q4_1(blocks), getattr(target_lm.layers, kind)[layer]), kind
+            assert torch.equal(expand(blocks, Q4_1), getattr(target_lm.layers, kind)[layer]), kind
 
 
 def test_a_pass_from_blocks_has_the_bits_of_a_pass_from_their_float32_weights(
@@ -67,7 +67,7 @@ def test_a_pass_from_blocks_has_the_bits_of_a_pass_from_their_float32_weights(
 ) -> None:
     """With a head that its own blocks hold exactly too."""
     lm = four_bit.from_gguf(gguf_path, model, target_lm)
-    head = from_q8_0(torch.from_numpy(compiled(lm).head))
+    head = expand(torch.from_numpy(compiled(lm).head), Q8_0)
     exact = LlamaLM(target_lm.config, target_lm.embedding, target_lm.layers, LlamaHead(target_lm.head.norm, head))
     ids = torch.randint(259, (12,), generator=torch.Generator().manual_seed(5)).tolist()
     assert torch.equal(lm.open().forward(ids, len(ids)), exact.open().forward(ids, len(ids)))
@@ -110,25 +110,25 @@ def test_rounding_to_four_bits_moves_no_weight_by_more_than_a_step(shape: tuple[
     """Half a step from the nearest code, and what float16 rounds off scale and minimum."""
     weight = torch.randn(shape, generator=torch.Generator().manual_seed(1))
     step = (weight.unflatten(1, (-1, 32)).amax(-1) - weight.unflatten(1, (-1, 32)).amin(-1)) / 15
-    found = from_q4_1(to_q4_1(weight))
+    found = expand(to_q4_1(weight), Q4_1)
     assert bool(((found - weight).abs() <= 0.6 * step.repeat_interleave(32, 1)).all())
 
 
 def test_rounding_to_eight_bits_is_closer_still() -> None:
     weight = torch.randn(100, 64, generator=torch.Generator().manual_seed(3))
-    assert float((from_q8_0(to_q8_0(weight)) - weight).abs().max()) < float(weight.abs().max()) / 127
+    assert float((expand(to_q8_0(weight), Q8_0) - weight).abs().max()) < float(weight.abs().max()) / 127
 
 
 def test_rounding_what_is_on_the_grid_already_changes_nothing() -> None:
     codes = torch.arange(16).repeat(16, 4).float()
     weight = codes / 8 - 0.5
-    assert torch.equal(from_q4_1(to_q4_1(weight)), weight)
+    assert torch.equal(expand(to_q4_1(weight), Q4_1), weight)
 
 
 @pytest.mark.parametrize("num_rows", [0, 1, 2, 5, 17])
 def test_torchs_kernel_multiplies_by_the_nearest_weights(num_rows: int) -> None:
     generator = torch.Generator().manual_seed(2)
-    weight = from_q4_1(to_q4_1(torch.arange(96 * 64).reshape(64, 96) % 16 / 8 - 0.5))
+    weight = expand(to_q4_1(torch.arange(96 * 64).reshape(64, 96) % 16 / 8 - 0.5), Q4_1)
     hidden = torch.randn(num_rows, 96, generator=generator).bfloat16()
     found = Int4Linear(weight)(hidden)
     expected = hidden.float() @ weight.T

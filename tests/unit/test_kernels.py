@@ -11,15 +11,20 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specdemo.blocks import from_q4_1, from_q8_0, to_q4_1, to_q8_0
+from specdemo.blocks import to_q4_1, to_q8_0
 from specdemo.kernels.decoder import normalize
 from specdemo.kernels.dot import multiply
 from specdemo.kernels.llama import MOST_ROWS, fits
 from specdemo.llama import LlamaLM
 from specdemo.llama_layers import normalize as normalize_in_torch
 from tests.fakes import make_model, make_target
+from tests.gguf_files import Q4_1, Q8_0, expand
 
-EXPAND = {"float32": lambda weight: weight, "q4_1": from_q4_1, "q8_0": from_q8_0}
+EXPAND = {
+    "float32": lambda weight: weight,
+    "q4_1": lambda blocks: expand(blocks, Q4_1),
+    "q8_0": lambda blocks: expand(blocks, Q8_0),
+}
 PACK = {"float32": lambda weight: weight, "q4_1": to_q4_1, "q8_0": to_q8_0}
 
 
