@@ -234,9 +234,11 @@ function copyBySelection(text) {
 }
 
 function onKey(event) {
-  const isElsewhere = event.target !== document.body && !element.contains(event.target);
-  if (!element.isConnected || isElsewhere || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!element.isConnected || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("input, select, textarea")) return;
+  const isElsewhere = event.target !== document.body && !element.contains(event.target);
+  // Behind a click on Race the focus is on that button: Stop must be heard from there too.
+  if (isElsewhere && event.key !== "Escape") return;
   if (event.key === "ArrowRight" && !refs.step.disabled) player.step(1);
   else if (event.key === "ArrowLeft" && !refs.back.disabled) player.step(-1);
   else if (event.key === "Escape" && canStop()) askToStop();

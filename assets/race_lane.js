@@ -12,7 +12,7 @@ function createLane(name) {
 }
 
 function resetLane(lane) {
-  Object.assign(lane, { rows: [], painted: [], pending: null, clock: 0, finish: null, reason: null });
+  Object.assign(lane, { rows: [], painted: [], pending: null, reading: null, clock: 0, finish: null, reason: null });
   lane.parts.text.replaceChildren();
   lane.parts.text.parentElement.scrollTop = 0;
   lane.parts.notes.replaceChildren();
@@ -20,6 +20,9 @@ function resetLane(lane) {
 }
 
 function receiveRow(lane, row) {
+  // How far a long prompt is read is news only while it lasts: nothing of it is replayed.
+  lane.reading = row.e === "p" ? row : null;
+  if (lane.reading) return;
   if (row.e === "r") lane.clock = row.c;
   row.start = lane.rows.findLast?.((known) => known.e === "r")?.c ?? 0;
   row.at = lane.clock;

@@ -21,11 +21,17 @@ function wording(plain, speculative, done) {
   if (view.state === "waiting") return [say("waiting_title"), waitingDetail()];
   if (view.state === "failed") return [say("failed_title"), say("details", { message: view.message })];
   if (done) return [outcome(done), outcomeDetail(done)];
-  if (!plain && !speculative) return [say("prefill_title"), ""];
+  if (!plain && !speculative) return [say("prefill_title"), readingDetail()];
   const silence = player.isLive ? performance.now() - lastNews : 0;
   if (silence > MS_OF_SILENCE) return [say("racing"), say("silent", { seconds: Math.floor(silence / 1000) })];
   const key = player.isLive || !view.isOver ? "racing" : player.isPlaying ? "replaying" : "paused";
   return [say(key), soFar(plain, speculative)];
+}
+
+function readingDetail() {
+  const lane = lanes.find((one) => one.reading);
+  if (!lane) return "";
+  return say("prefill", { lane: say(lane.name), read: lane.reading.n, all: lane.reading.of });
 }
 
 function waitingDetail() {

@@ -12,6 +12,10 @@ from transformers import Cache, DynamicCache, PreTrainedModel
 
 from specdemo.errors import ModelError
 
+LONGEST_PART = 512
+"""Tokens of a prompt that are read at once. A longer one is read in parts: a person can stop between them, and each
+attends to what stands before it and not to a masked rest, which is half."""
+
 
 class CausalLMSession(Protocol):
     """The state of one sequence in one model."""

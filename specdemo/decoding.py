@@ -12,7 +12,7 @@ from specdemo.acceptance import Draft, Verdict, accept
 from specdemo.causal_lm import require_rollback
 from specdemo.drafters.base import Drafter, DraftSession
 from specdemo.drafters.null import NullDrafter
-from specdemo.events import Event, Finished, FinishReason, Round, Started
+from specdemo.events import Event, Finished, FinishReason, Reading, Round, Started
 from specdemo.evidence import build_evidence
 from specdemo.sampling import Sampler
 from specdemo.schedule import DraftSchedule
@@ -30,7 +30,7 @@ def decode(
     settings: DecodeSettings,
     provenance: Mapping[str, Any] | None = None,
 ) -> Iterator[Event]:
-    """Generate an answer as `Started, Round*, Finished`; closing the iterator frees both caches at once.
+    """Generate an answer as `Reading*, Started, Round*, Finished`; closing the iterator frees both caches at once.
 
     Raises ModelError before anything is yielded when the target cannot take back rejected drafts.
     """
@@ -39,7 +39,9 @@ def decode(
     sampler = Sampler(settings, target.lm.vocab_size, target.lm.device)
     start = target.clock()
     with closing(target.open(drafter.feature_layers)) as session:
-        session.prefill(prompt_ids[:-1])
+        for num_read in session.prefill(prompt_ids[:-1]):
+            if num_read < len(prompt_ids) - 1:
+                yield Reading(num_read, len(prompt_ids))
         with closing(drafter.open(session.session, prompt_ids, sampler)) as draft_session:
             prefill_seconds = round(target.clock() - start, _CLOCK_DIGITS)
             notes = (draft_session.note,) if draft_session.note else ()

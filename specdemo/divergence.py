@@ -20,7 +20,8 @@ def explain_divergence(target: Target, prompt_ids: Sequence[int], plain: Sequenc
     if index is None or index >= min(len(plain), len(other)):
         return ""
     with closing(target.open()) as session:
-        session.prefill([*prompt_ids, *plain[:index]][:-1])
+        for _ in session.prefill([*prompt_ids, *plain[:index]][:-1]):
+            pass
         logits = session.verify([[*prompt_ids, *plain[:index]][-1]])[0].float()
     gap = float(logits[plain[index]] - logits[other[index]])
     highest = float(logits.max())

@@ -1,4 +1,4 @@
-"""What happens during one generation, as immutable values: `Started, Round*, Finished`.
+"""What happens during one generation, as immutable values: `Reading*, Started, Round*, Finished`.
 
 Plain ints, floats, strings and tuples only, so that an event can be stored, sent and replayed. Knows no model, no text.
 """
@@ -56,6 +56,14 @@ class Evidence:
 
     positions: tuple[PositionEvidence, ...]
     next_token: NextTokenEvidence | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """So many tokens of a long prompt have been read by the target; a generation can be stopped here."""
+
+    num_read: int
+    num_prompt_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,4 +160,4 @@ class Finished:
     message: str = ""
 
 
-Event = Started | Round | Finished
+Event = Reading | Started | Round | Finished

@@ -6,19 +6,19 @@ Shapes: T tokens, D hidden, G key/value heads, E head size, R rows of the head, 
 """
 
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specdemo.causal_lm import LONGEST_PART
 from specdemo.kernels.decoder import LayerWeights
 from specdemo.kernels.llama import MOST_ROWS, CompiledLlama, fits
 from specdemo.llama_layers import LayerStack, LlamaHead, RotaryTable, normalize, run_layer
 
 _GROWTH = 512
-_MOST_TOKENS = 512
-"""A longer prompt is read in parts: each attends to what stands before it and not to a masked rest, which is half."""
 
 
 class LlamaLM:
@@ -91,8 +91,8 @@ class LlamaSession:
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         """See CausalLMSession.forward; tokens that ran ahead resume where they stopped."""
         logits, features = [], []
-        for start in range(0, len(token_ids), _MOST_TOKENS):
-            part = token_ids[start : start + _MOST_TOKENS]
+        for start in range(0, len(token_ids), LONGEST_PART):
+            part = token_ids[start : start + LONGEST_PART]
             num_behind = len(token_ids) - start - len(part)
             logits.append(self._pass(part, min(len(part), max(0, num_logits - num_behind))))
             features.append(self.features)
@@ -123,6 +123,16 @@ class LlamaSession:
         hidden = self._run(self._embed([token_id]), self.length + len(self._ahead), range(num_layers))
         self._ahead.append((token_id, hidden))
         return self._logits(hidden)
+
+    def shares_layers(self, other: object) -> TypeGuard["LlamaSession"]:
+        """Whether both read long texts with the same weights."""
+        return isinstance(other, LlamaSession) and self._lm.layers is other._lm.layers
+
+    def adopt(self, other: "LlamaSession") -> None:
+        """Hold what a session that shares the layers has read, without reading it again."""
+        if other.length:
+            self._buffer(other.length)[..., : other.length, :] = other.keys_and_values()
+        self.length = other.length
 
     def crop(self, length: int) -> None:
         """See CausalLMSession.crop; also forgets what ran ahead."""

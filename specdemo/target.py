@@ -4,7 +4,7 @@ Knows no drafter and no rule.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specdemo.causal_lm import CausalLM, CausalLMSession, TransformersLM
+from specdemo.causal_lm import LONGEST_PART, CausalLM, CausalLMSession, TransformersLM
 from specdemo.llama import LlamaLM
 
 
@@ -73,10 +73,18 @@ class TargetSession:
         """Number of cached tokens."""
         return self.session.length
 
-    def prefill(self, token_ids: Sequence[int]) -> None:
-        """Read a prompt but its last token, which the first round feeds."""
-        if token_ids:
-            self.session.forward(token_ids, 0)
+    def prefill(self, token_ids: Sequence[int]) -> Iterator[int]:
+        """Read a prompt but its last token, which the first round feeds; yields how much is read after each part.
+
+        Then the session holds the features of all that was read.
+        """
+        features = []
+        for start in range(0, len(token_ids), LONGEST_PART):
+            self.session.forward(token_ids[start : start + LONGEST_PART], 0)
+            features.append(self.session.features)
+            yield self.length
+        if self.session.features is not None:
+            self.session.features = torch.cat(features)
 
     def verify(self, token_ids: Sequence[int]) -> Tensor:
         """One pass over the newest committed token and K drafts: logits after each, shape (K + 1, V)."""

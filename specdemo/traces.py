@@ -10,13 +10,14 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from specdemo.errors import TraceError
-from specdemo.events import Event, Finished, Round, Started
+from specdemo.events import Event, Finished, Reading, Round, Started
 from specdemo.metrics import emitted_token_ids, first_divergence, speedup, summarize
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import RETAINED
@@ -139,9 +140,10 @@ def loads(text: str, name: str = "the text") -> Trace:
 
 
 def _check_grammar(trace: Trace, name: str) -> None:
-    """A race is, for each lane, Started, Round*, Finished; a lane that never started is just Finished."""
+    """A race is, for each lane, Reading*, Started, Round*, Finished; a lane that never started has no rounds."""
     for lane in LANES:
         kinds = [type(event) for event in trace.events(lane)]
+        kinds = list(dropwhile(lambda kind: kind is Reading, kinds))
         is_whole = kinds[:1] == [Started] and kinds[-1:] == [Finished] and not set(kinds[1:-1]) - {Round}
         if not is_whole and kinds != [Finished]:
             raise TraceError(f"{name} is damaged: lane {lane} is not started, rounds, finished. {_REMEDY}")

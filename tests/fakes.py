@@ -241,6 +241,10 @@ class WatchedSession:
     def features(self) -> Tensor | None:
         return self.inner.features
 
+    @features.setter
+    def features(self, features: Tensor | None) -> None:
+        self.inner.features = features
+
     def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
         self.token_ids += token_ids
         return self.inner.forward(token_ids, num_logits)

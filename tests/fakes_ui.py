@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdemo.errors import ModelError, PromptError
-from specdemo.events import Event, Finished, Round, Started
+from specdemo.events import Event, Finished, Reading, Round, Started
 from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, RaceRequest, race
 from specdemo.spans import Span, Status
 
@@ -63,6 +63,7 @@ class ScriptedSource:
     """An EventSource whose rounds are a fixed pattern. `seconds_per_update` paces it in real time."""
 
     seconds_per_update: float = 0.0
+    num_parts: int = 0  # of the prompt, told before the race starts
     num_tokens: int | None = None
     tokens: Sequence[str] | None = None
     state: str = "ready"
@@ -133,6 +134,7 @@ class ScriptedSource:
         if lane == self.failing_lane:
             yield Finished("failed", "This cache cannot be rolled back, so <b>this lane</b> cannot run.")
             return
+        yield from (Reading(512 * (i + 1), 512 * self.num_parts + 100) for i in range(self.num_parts))
         yield Started((1, 2, 3), request.settings.to_dict(), 0.09, notes=("a note",) if lane == "speculative" else ())
         k = request.settings.num_draft_tokens if lane == "speculative" else 0
         if self.differ and lane == "speculative":

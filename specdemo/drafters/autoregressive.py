@@ -10,6 +10,7 @@ from torch import Tensor
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLM, CausalLMSession
 from specdemo.drafters.chain import draw_chain
+from specdemo.llama import LlamaSession
 from specdemo.sampling import Sampler
 
 
@@ -27,23 +28,28 @@ class AutoregressiveDrafter:
         self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler
     ) -> "AutoregressiveSession":
         """See drafters.base.Drafter.open."""
-        return AutoregressiveSession(self.lm, prompt_ids, sampler)
+        session = self.lm.open()
+        # The target in four bits reads a prompt with the target's own layers: what they gave is there already.
+        if isinstance(session, LlamaSession) and session.shares_layers(target_session):
+            session.adopt(target_session)
+        return AutoregressiveSession(self.lm, session, prompt_ids, sampler)
 
 
 class AutoregressiveSession:
     """See drafters.base.DraftSession; feeds exactly the suffix its cache has not seen."""
 
-    def __init__(self, lm: CausalLM, prompt_ids: Sequence[int], sampler: Sampler) -> None:
+    def __init__(self, lm: CausalLM, session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> None:
         self._lm = lm
-        self._session = lm.open()
+        self._session = session
         self._sampler = sampler
         self._ids = list(prompt_ids)
-        self._fed: list[int] = []  # what the cache holds
+        self._fed = self._ids[: session.length]  # what the cache holds
         self.bytes_read = 0
         self.note = ""
         # One token is left for the first proposal; a prompt beyond the drafter's context is never read.
-        if len(prompt_ids) > 1 and self._room() > 0:
-            self._feed(self._ids[:-1], num_logits=0)
+        unread = self._ids[session.length : -1]
+        if unread and self._room() > 0:
+            self._feed(unread, num_logits=0)
 
     def propose(self, max_tokens: int) -> Draft:
         """Draw one token after the other, each from the settings' own distribution."""

@@ -112,6 +112,8 @@ class PageHandlers:
         record.begin(wanted, self._source.provenance(wanted))
         wire = self._wire(record.shown or self._trace_of(wanted), "live")
         due = 0.0
+        # Its turn has come: a long prompt is read for a while before there is a row.
+        yield wire.value("running")
         batched = batches(self._source.race(wanted), SECONDS_BETWEEN_BATCHES)
         with self.running.shown(wire) as shown, closing(batched) as updates:
             for batch in updates:

@@ -122,6 +122,7 @@ VIEW_TRADITIONAL: dict[str, str] = {
     "waiting_next": "裝置一次只跑一場，計時才公平。下一場就是你的。",
     "waiting_ahead": "裝置一次只跑一場，計時才公平。你的前面還有 {ahead} 場。",
     "prefill_title": "正在讀提示詞",
+    "prefill": "{lane}：已讀 {read} / {all} 個詞元",
     "racing": "比賽中",
     "replaying": "重播",
     "paused": "已暫停",

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from specdemo.events import Finished, Round, Started
+from specdemo.events import Finished, Reading, Round, Started
 from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
@@ -96,7 +96,9 @@ class RaceWire:
     def _row(self, update: LaneUpdate) -> str:
         tally, event = self._tallies[update.lane], update.event
         row: dict[str, Any] = {"l": LANES.index(update.lane)}
-        if isinstance(event, Started):
+        if isinstance(event, Reading):
+            row |= {"e": "p", "n": event.num_read, "of": event.num_prompt_tokens}
+        elif isinstance(event, Started):
             tally.prefill_seconds = event.prefill_seconds
             row |= {"e": "s", "notes": list(event.notes)}
         elif isinstance(event, Round):

@@ -1,5 +1,6 @@
 """A live race in a browser: what is shown, how smoothly, and that Stop stops."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -92,6 +93,18 @@ def test_stop_stops_at_once_and_nothing_is_appended(open_page: OpenPage, source:
     assert page.locator(".race-reason").all_text_contents() == ["stopped", "stopped"]
     page.click("[data-ref=back]")
     assert page.locator(".race-text .tok").count() < count
+
+
+def test_escape_stops_while_a_long_prompt_is_read(open_page: OpenPage, source: ScriptedSource) -> None:
+    source.num_parts, source.seconds_per_update = 20, 0.2
+    page = open_page()
+    page.click("#race-button")
+    expect(page.locator("[data-ref=headline]")).to_have_text("Reading the prompt")
+    expect(page.locator("[data-ref=detail]")).to_have_text(re.compile(r"Plain decoding: \d+ of 10340 tokens read"))
+    page.keyboard.press("Escape")
+    expect(page.locator("[data-ref=headline]")).to_contain_text("Stopped", timeout=500)
+    page.wait_for_timeout(700)
+    assert source.running == 0
 
 
 def test_letting_go_of_k_races_again(open_page: OpenPage, source: ScriptedSource) -> None:

@@ -1,6 +1,8 @@
 """What each drafter family does at its edges: vocabularies, contexts, settings, and the law of what it proposes."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -216,3 +218,16 @@ def next_law(target: Target, prefix: list[int], settings: DecodeSettings) -> Ten
 def test_settings_that_no_generation_can_have_are_refused(values: dict[str, object], message: str) -> None:
     with pytest.raises(SettingsError, match=message):
         DecodeSettings(**values)  # type: ignore[arg-type]
+
+
+def test_the_drafter_that_the_readme_adds_is_lossless_and_sometimes_right() -> None:
+    """With the code as it is printed there."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (source,) = (block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "EchoDrafter" in block)
+    names: dict[str, Any] = {}
+    exec(source, names)
+    target = wrap(make_model("llama", 0, vocab_size=4))
+    prompt = [1, 2, 3, 1]
+    events = run(target, names["EchoDrafter"](), prompt, max_new_tokens=60)
+    assert answer(events) == plain(target, prompt, max_new_tokens=60)
+    assert sum(event.num_accepted for event in rounds_of(events)) > 0
