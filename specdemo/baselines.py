@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from specdemo.drafters import SHIPPED_DRAFT_MODEL
+from specdemo.drafters import shipped_folder
 from specdemo.drafters.draft_model import as_transformers
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.ngram import NgramDrafter
@@ -49,6 +49,8 @@ class Baseline:
     def _options(self, spec: str, k: int) -> dict[str, Any] | None:
         drafter = self._engine.drafter(spec)
         if isinstance(drafter, NgramDrafter):
+            if drafter.table:
+                return None
             return {"prompt_lookup_num_tokens": k, "max_matching_ngram_size": drafter.max_n}
         if isinstance(drafter, EarlyExitDrafter):
             _configure_constant(self._target.model, k)
@@ -68,7 +70,9 @@ class Baseline:
         name, _, setting = spec.partition(":")
         if name == "quantized":
             return replace_linears(copy.deepcopy(self._target.model).to(torch.bfloat16))
-        return as_transformers(setting or str(SHIPPED_DRAFT_MODEL), self._target) if name == "draft-model" else None
+        if name != "draft-model":
+            return None
+        return as_transformers(setting or str(shipped_folder(name, self._target)), self._target)
 
 
 def _configure_constant(model: PreTrainedModel, k: int) -> None:

@@ -39,17 +39,33 @@ TARGETS = {
 DRAFTER_LABELS = {
     "none": "none (plain decoding)",
     "ngram": "n-gram: copies what followed the same words before",
+    "ngram:static": "n-gram, then what the target usually writes next",
     "quantized": "the target itself in four bits",
+    "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
     "draft-model": "a small trained model",
+    "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "the target's first layers",
 }
 """Names as on the command line, with a few plain words; the order is that of the menu."""
 
-DRAFT_MODEL_FOLDER = "smollm2-135m-instruct-draft-model"
-"""Folder of the embedded target's trained draft model under assets/drafters/."""
+SHIPPED_DRAFTERS = {
+    "draft-model": "smollm2-135m-instruct-draft-model",
+    "eagle3": "smollm2-135m-instruct-eagle3",
+    "ngram:static": "smollm2-135m-instruct-ngram",
+}
+"""Folders of the embedded target's trained drafters under assets/drafters/."""
+
+
+def reads_a_folder(spec: str) -> bool:
+    """Whether making the drafter would read weights from a place that `spec` names."""
+    name, _, setting = spec.partition(":")
+    return reads_a_folder(setting) if name == "hybrid" else name in SHIPPED_DRAFTERS and setting != ""
 
 
 def check_drafter_name(spec: str) -> None:
     """Raise SettingsError unless `spec`, NAME or NAME:SETTING, names a drafter."""
-    if spec.partition(":")[0] not in DRAFTER_LABELS:
+    name, _, setting = spec.partition(":")
+    if name == "hybrid" and setting:
+        check_drafter_name(setting)
+    if name not in DRAFTER_LABELS:
         raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")

@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name, reads_a_folder
 from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
@@ -59,11 +59,11 @@ class LiveSource:
         """See race.EventSource.check."""
         check_prompt(request.prompt, request.system)
         check_drafter_name(request.drafter)
-        if request.drafter.startswith("draft-model:"):
+        if reads_a_folder(request.drafter):
             # A visitor of a shared page must not make it read any folder or download any repository.
             raise SettingsError(
                 f"the drafter is {request.drafter!r}; the page loads no model that a visitor names. "
-                "Choose draft-model, or use the command line."
+                "Choose one from the menu, or use the command line."
             )
         if request.target != self._target:
             raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")

@@ -22,6 +22,7 @@ LAYERS = {
             "folders",
             "blocks",
             "int4_linear",
+            "int8_linear",
             "kernels",
             "llama",
             "llama_layers",

@@ -4,27 +4,37 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specdemo import four_bit
-from specdemo.catalog import DRAFT_MODEL_FOLDER, EMBEDDED_TARGET, check_drafter_name
+from specdemo.catalog import EMBEDDED_TARGET, SHIPPED_DRAFTERS, check_drafter_name
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.drafters.draft_model import load_draft_model
+from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.ngram import NgramDrafter
+from specdemo.drafters.ngram_table import NgramTable
 from specdemo.drafters.null import NullDrafter
 from specdemo.errors import ModelError, SettingsError
 from specdemo.target import Target
 
-SHIPPED_DRAFT_MODEL = Path(__file__).parents[2] / "assets" / "drafters" / DRAFT_MODEL_FOLDER
+_ASSETS = Path(__file__).parents[2] / "assets" / "drafters"
 
 
 def make_drafter(spec: str, target: Target) -> Drafter:
     """Make the drafter that `spec` names.
 
-    NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`.
+    NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`, `hybrid:quantized`.
     """
     name, _, setting = spec.partition(":")
     check_drafter_name(spec)
     return _FAMILIES[name](setting, target)
+
+
+def shipped_folder(name: str, target: Target) -> Path:
+    """Where the trained drafter of a family is that comes with the program; ModelError where there is none."""
+    if target.name != EMBEDDED_TARGET:
+        raise ModelError(f"no {name} drafter ships for the target {target.name}; name one: {name}:FOLDER.")
+    return _ASSETS / SHIPPED_DRAFTERS[name]
 
 
 def _none(setting: str, target: Target) -> Drafter:
@@ -34,9 +44,11 @@ def _none(setting: str, target: Target) -> Drafter:
 def _ngram(setting: str, target: Target) -> Drafter:
     if not setting:
         return NgramDrafter()
+    if setting == "static":
+        return NgramDrafter(table=NgramTable.load(shipped_folder("ngram:static", target) / "table.safetensors"))
     low, _, high = setting.partition("-")
     if not (low.isdecimal() and high.isdecimal()):
-        raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5.")
+        raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static.")
     return NgramDrafter(int(low), int(high))
 
 
@@ -49,13 +61,11 @@ def _quantized(setting: str, target: Target) -> Drafter:
 
 
 def _draft_model(setting: str, target: Target) -> Drafter:
-    if setting:
-        return load_draft_model(setting, target)
-    if target.name != EMBEDDED_TARGET:
-        raise ModelError(
-            f"no draft model ships for the target {target.name}; name one: draft-model:FOLDER_OR_REPOSITORY."
-        )
-    return load_draft_model(str(SHIPPED_DRAFT_MODEL), target)
+    return load_draft_model(setting or str(shipped_folder("draft-model", target)), target)
+
+
+def _eagle3(setting: str, target: Target) -> Drafter:
+    return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
 
 
 def _early_exit(setting: str, target: Target) -> Drafter:
@@ -64,10 +74,16 @@ def _early_exit(setting: str, target: Target) -> Drafter:
     return EarlyExitDrafter(target.lm, int(setting) if setting else None)
 
 
+def _hybrid(setting: str, target: Target) -> Drafter:
+    return HybridDrafter(make_drafter(setting or "eagle3", target))
+
+
 _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "none": _none,
     "ngram": _ngram,
     "quantized": _quantized,
+    "eagle3": _eagle3,
     "draft-model": _draft_model,
+    "hybrid": _hybrid,
     "early-exit": _early_exit,
 }

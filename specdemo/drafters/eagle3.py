@@ -1,8 +1,8 @@
 """`eagle3`: one layer that reads three of the target's hidden states (EAGLE-3, Li et al. 2503.01840), official layout.
 
 Row i of the drafter holds the target's features of token i with the embedding of token i + 1 and expects token i + 2;
-behind the newest features it goes on from its own output. Shapes: T rows, D hidden of the drafter, G key/value heads,
-E head size, C draft words, V the target's vocabulary.
+behind the newest features it goes on from its own output. Shapes: T rows, D hidden of the drafter, H query heads,
+G key/value heads, E head size, C draft words, V the target's vocabulary.
 """
 
 import json
@@ -18,9 +18,10 @@ from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaConfig
 
 from specdemo.acceptance import Draft
-from specdemo.causal_lm import CausalLMSession
+from specdemo.causal_lm import LONGEST_PART, CausalLMSession
 from specdemo.drafters.chain import draw_chain
 from specdemo.errors import ModelError
+from specdemo.int8_linear import Int8Linear
 from specdemo.llama_layers import RotaryTable, normalize
 from specdemo.sampling import Sampler
 from specdemo.target import Target
@@ -43,21 +44,21 @@ class Eagle3Weights:
     """The layer; rows of q, k and v, and of gate and up, stand below each other. `token_ids` (C,) in the target."""
 
     embedding: Tensor
-    fc: Tensor
+    fc: Int8Linear
     norms: tuple[Tensor, Tensor, Tensor]  # of the embedding, of the feature, before the MLP
-    qkv: Tensor
-    output: Tensor
-    gate_up: Tensor
-    down: Tensor
+    qkv: Int8Linear
+    output: Int8Linear
+    gate_up: Int8Linear
+    down: Int8Linear
     norm: Tensor
-    head: Tensor
+    head: Int8Linear
     token_ids: Tensor
 
     @property
     def pass_bytes(self) -> int:
         """What one step reads, the projection of the target's features apart."""
-        read = (*self.norms, self.qkv, self.output, self.gate_up, self.down, self.norm, self.head)
-        return sum(tensor.nbytes for tensor in read)
+        linears = (self.qkv, self.output, self.gate_up, self.down, self.head)
+        return sum(linear.pass_bytes for linear in linears) + sum(norm.nbytes for norm in (*self.norms, self.norm))
 
 
 class Eagle3Drafter:
@@ -71,7 +72,7 @@ class Eagle3Drafter:
         self.config, self.weights = config, weights
         self.feature_layers = tuple(feature_layers)
         self.vocab_size = target.lm.vocab_size
-        self.memory_bytes = weights.pass_bytes + weights.fc.nbytes
+        self.memory_bytes = weights.pass_bytes + weights.fc.pass_bytes
         self.rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "Eagle3Session":
@@ -90,11 +91,20 @@ class Eagle3Session:
     ) -> None:
         self._drafter, self._sampler = drafter, sampler
         self._ids = list(prompt_ids)
-        self._unread = [] if features is None else [features]
-        self._cache = drafter.weights.qkv.new_empty(0)
+        self._cache = drafter.weights.norm.new_empty(0)
         self._length = 0
         self._newest = self._cache  # output of the last row (1, D), from which the chain goes on
         self.bytes_read = 0
+        # The last row of the prompt is left for the first proposal, which needs what the layer makes of it.
+        self._unread = [] if features is None else [features[-1:]]
+        if features is not None:
+            self._read(features[:-1])
+
+    @torch.inference_mode()
+    def _read(self, features: Tensor) -> None:
+        for part in features.split(LONGEST_PART):
+            inputs = self._drafter.weights.fc(part)
+            self._extend(self._ids[self._length + 1 : self._length + 1 + len(part)], inputs)
 
     @torch.inference_mode()
     def propose(self, max_tokens: int) -> Draft:
@@ -104,8 +114,8 @@ class Eagle3Session:
         features = torch.cat(self._unread)
         self._unread.clear()
         weights = self._drafter.weights
-        self.bytes_read += weights.fc.nbytes
-        inputs = F.linear(features.to(weights.fc.dtype), weights.fc)
+        self.bytes_read += weights.fc.pass_bytes
+        inputs = weights.fc(features)
         num_true = self._length + len(inputs)
 
         def next_logits(token_ids: Sequence[int]) -> Tensor:
@@ -130,36 +140,36 @@ class Eagle3Session:
         """Rows (T, D), each with the token after it; returns the logits (1, V) behind the last."""
         drafter, weights = self._drafter, self._drafter.weights
         epsilon = drafter.config.rms_norm_eps
-        ids = torch.tensor(list(token_ids), device=inputs.device)
-        embedded = normalize(F.embedding(ids, weights.embedding), weights.norms[0], epsilon)
-        both = torch.cat([embedded, normalize(inputs, weights.norms[1], epsilon)], -1)
-        x = inputs + F.linear(self._attend(both), weights.output)
-        gate, up = F.linear(normalize(x, weights.norms[2], epsilon), weights.gate_up).chunk(2, -1)
-        x = x + F.linear(F.silu(gate) * up, weights.down)
-        self._newest = x[-1:]
+        query = self._extend(token_ids, inputs)
+        keys, values = self._cache[:, None, :, : self._length]
+        mixed = F.scaled_dot_product_attention(query, keys, values, enable_gqa=True)
+        x = inputs[-1:] + weights.output(mixed.flatten()[None])
+        gate, up = weights.gate_up(normalize(x, weights.norms[2], epsilon)).chunk(2, -1)
+        x = x + weights.down(F.silu(gate) * up)
+        self._newest = x
         self.bytes_read += weights.pass_bytes
-        logits = F.linear(normalize(self._newest, weights.norm, epsilon), weights.head)
+        logits = weights.head(normalize(x, weights.norm, epsilon))
         full = logits.new_full((1, drafter.vocab_size), float("-inf"))
         return full.index_copy_(1, weights.token_ids, logits)
 
-    def _attend(self, both: Tensor) -> Tensor:
-        """both (T, 2 D) -> (T, heads * E); keys and values are appended to the cache."""
-        config, start, end = self._drafter.config, self._length, self._length + len(both)
+    def _extend(self, token_ids: Sequence[int], inputs: Tensor) -> Tensor:
+        """Append keys and values of some rows; the query of the last (1, H, 1, E): no other row's output is needed."""
+        config, weights = self._drafter.config, self._drafter.weights
+        start, end = self._length, self._length + len(inputs)
+        ids = torch.tensor(list(token_ids), device=inputs.device)
+        embedded = normalize(F.embedding(ids, weights.embedding), weights.norms[0], config.rms_norm_eps)
+        both = torch.cat([embedded, normalize(inputs, weights.norms[1], config.rms_norm_eps)], -1)
         groups, size = config.num_key_value_heads, config.head_dim
-        heads = F.linear(both, self._drafter.weights.qkv).view(len(both), -1, size).transpose(0, 1)
+        heads = weights.qkv(both).view(len(both), -1, size).transpose(0, 1)
         turned = _rotate(heads[:-groups], self._drafter.rotary.rows(start, end))
         self._make_room(end, groups, size)
         self._cache[0, :, start:end], self._cache[1, :, start:end] = turned[-groups:], heads[-groups:]
         self._length = end
-        seen = torch.arange(end, device=both.device) <= torch.arange(start, end, device=both.device)[:, None]
-        mixed = F.scaled_dot_product_attention(
-            turned[None, :-groups], self._cache[None, 0, :, :end], self._cache[None, 1, :, :end], seen, enable_gqa=True
-        )
-        return mixed[0].transpose(0, 1).flatten(1)
+        return turned[None, :-groups, -1:]
 
     def _make_room(self, length: int, groups: int, size: int) -> None:
         if self._cache.numel() == 0 or self._cache.shape[2] < length:
-            grown = self._drafter.weights.qkv.new_empty((2, groups, length + _GROWTH, size))
+            grown = self._drafter.weights.norm.new_empty((2, groups, length + _GROWTH, size))
             if self._cache.numel():
                 grown[:, :, : self._length] = self._cache[:, :, : self._length]
             self._cache = grown
@@ -239,20 +249,23 @@ def _weights(tensors: dict[str, Tensor], order: Sequence[int], target: Target) -
     def ready(*parts: Tensor) -> Tensor:
         return torch.cat(parts).to(target.lm.device, target.lm.dtype).contiguous()
 
-    def layer(*names: str) -> Tensor:
-        return ready(*(tensors[f"{_LAYER}{name}.weight"] for name in names))
+    def norm(name: str) -> Tensor:
+        return ready(tensors[f"{_LAYER}{name}.weight"])
+
+    def linear(*names: str) -> Int8Linear:
+        return Int8Linear(ready(*(tensors[f"{_LAYER}{name}.weight"] for name in names)))
 
     blocks = tensors["fc.weight"].chunk(len(order), 1)
     embedding = tensors.get("embed_tokens.weight")
     return Eagle3Weights(
         embedding=target.model.get_input_embeddings().weight.detach() if embedding is None else ready(embedding),
-        fc=ready(torch.cat([blocks[i] for i in order], 1)),
-        norms=(layer(_NORMS[0]), layer(_NORMS[1]), layer(_NORMS[2])),
-        qkv=layer(*_LINEARS[:3]),
-        output=layer(_LINEARS[3]),
-        gate_up=layer(*_MLP[:2]),
-        down=layer(_MLP[2]),
+        fc=Int8Linear(ready(torch.cat([blocks[i] for i in order], 1))),
+        norms=(norm(_NORMS[0]), norm(_NORMS[1]), norm(_NORMS[2])),
+        qkv=linear(*_LINEARS[:3]),
+        output=linear(_LINEARS[3]),
+        gate_up=linear(*_MLP[:2]),
+        down=linear(_MLP[2]),
         norm=ready(tensors["norm.weight"]),
-        head=ready(tensors["lm_head.weight"]),
+        head=Int8Linear(ready(tensors["lm_head.weight"])),
         token_ids=_token_ids(tensors).to(target.lm.device),
     )

@@ -62,6 +62,15 @@ class CompiledLlama:
         return logits
 
 
+def product(x: Tensor, weight: Array) -> Tensor:
+    """x (T, D) times the rows of one weight (N, ...) in any format of `dot`: (T, N)."""
+    products = torch.empty((len(x), len(weight)))
+    with _LOCK:
+        _use_torchs_threads()
+        multiply(x.numpy(), weight, products.numpy())
+    return products
+
+
 def prepare() -> None:
     """Compile everything now, or load what was compiled before: ten seconds that the first race need not wait for."""
     norm, size = np.ones((1, STEP), np.float32), STEP

@@ -58,8 +58,11 @@ SENTENCES_TRADITIONAL: dict[str, str] = {
 DRAFTERS_TRADITIONAL: dict[str, str] = {
     "none": "無（普通解碼）",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
+    "ngram:static": "n-gram，再加目標模型常寫的接續",
     "quantized": "四位精度的目標模型",
+    "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
     "draft-model": "訓練好的小模型",
+    "hybrid": "文字重複處用 n-gram，其餘用 EAGLE-3",
     "early-exit": "目標模型的前幾層",
 }
 

@@ -6,20 +6,26 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from specdemo.drafters import make_drafter
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.events import Finished
+from specdemo.sampling import Sampler
 from specdemo.settings import DecodeSettings
 from specdemo.target import Target
 from tests.fakes import (
     VOCAB_SIZE,
     answer,
     draws_from,
+    guesses,
     make_model,
     make_target,
     make_tokenizer,
@@ -101,14 +107,17 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("nonsense", "must be one of none, ngram, quantized"),
+        ("nonsense", "must be one of none, ngram, ngram:static"),
         ("ngram:3", "must be MIN-MAX"),
         ("ngram:5-2", "1 <= min <= max <= 16"),
         ("early-exit:0", "from 1 to 2"),
         ("early-exit:3", "from 1 to 2"),
         ("early-exit:two", "must be a whole number"),
-        ("draft-model", "name one: draft-model:FOLDER_OR_REPOSITORY"),
+        ("draft-model", "name one: draft-model:FOLDER"),
         ("draft-model:./no/such/folder", "no draft model could be loaded"),
+        ("hybrid:nonsense", "must be one of none, ngram, ngram:static"),
+        ("eagle3", "name one: eagle3:FOLDER"),
+        ("eagle3:./no/such/folder", "it has no config.json"),
     ],
 )
 def test_a_drafter_that_cannot_be_made_says_so_in_a_sentence(spec: str, message: str) -> None:
@@ -231,3 +240,19 @@ def test_the_drafter_that_the_readme_adds_is_lossless_and_sometimes_right() -> N
     events = run(target, names["EchoDrafter"](), prompt, max_new_tokens=60)
     assert answer(events) == plain(target, prompt, max_new_tokens=60)
     assert sum(event.num_accepted for event in rounds_of(events)) > 0
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=40))
+@hypothesis_settings(max_examples=30, deadline=None)
+def test_hybrid_copies_where_there_is_a_match_and_asks_the_model_elsewhere(prompt: list[int]) -> None:
+    target = make_target("llama", 0, 4)
+    model = guesses(1, plain(target, prompt, max_new_tokens=60)[0], len(prompt), 4)
+    drafter = HybridDrafter(model)
+    events = run(target, drafter, prompt, num_draft_tokens=4, max_new_tokens=60)
+    assert answer(events) == plain(target, prompt, max_new_tokens=60)
+    ids = list(prompt)
+    for event in rounds_of(events):
+        copies = drafter.ngram.open(target.open().session, ids, Sampler(DecodeSettings(), 4)).propose(4).token_ids
+        wanted = len(event.draft_token_ids)
+        assert event.draft_token_ids[:wanted] == copies[:wanted] or not copies
+        ids += event.emitted_token_ids

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from specdemo.train import collect, fit, score
+from specdemo.drafters.ngram_table import NgramTable
+from specdemo.train import collect, count, fit, score
 from specdemo.train.corpus import read_shard, shards
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -30,6 +31,13 @@ def test_collected_answers_are_what_the_target_thinks_likeliest_where_they_are_g
 def test_every_family_fits_and_saves(family: str, data: Path, tmp_path: Path) -> None:
     fit.main([family, str(data), str(tmp_path), "--smoke"])
     assert (tmp_path / "best" / "config.json").exists()
+
+
+def test_counting_writes_a_table_that_knows_the_text(data: Path, tmp_path: Path) -> None:
+    count.main([str(data), str(tmp_path), "--smoke"])
+    table = NgramTable.load(tmp_path / count.TABLE)
+    ids = read_shard(shards(data)[0], with_hidden=False)[0].ids.tolist()
+    assert table.after(ids[-2:-1]) is not None
 
 
 def test_scoring_decodes_and_writes_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

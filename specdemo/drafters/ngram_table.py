@@ -1,0 +1,68 @@
+"""Static counts for `ngram:static`: what followed the n-grams of a large text most often. A table, no weights.
+
+Source of the idea: llama.cpp's lookup decoding with a static cache (`common/ngram-cache.cpp`). Only the winner of each
+n-gram is kept, and only where it differs from what the shorter n-gram says, so that a million tokens of text become
+half a megabyte. Shapes: N entries.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from specdemo.errors import ModelError
+
+MAX_N = 4
+_MULTIPLIER, _MASK = 6364136223846793005, 2**64 - 1  # Knuth's linear congruential generator, MMIX
+
+
+class NgramTable:
+    """`keys` (N,) uint32 are the n-grams' hashes, `tokens` (N,) uint32 what follows.
+
+    A wrong draft for one unknown n-gram in ten thousand, whose hash is another's, costs a rejection and nothing else.
+    """
+
+    def __init__(self, keys: NDArray[np.uint32], tokens: NDArray[np.uint32]) -> None:
+        self._keys, self._tokens = keys, tokens
+        self._winners = dict(zip(keys.tolist(), tokens.tolist(), strict=True))
+        self.memory_bytes = keys.nbytes + tokens.nbytes
+
+    @classmethod
+    def from_winners(cls, winners: Mapping[tuple[int, ...], int]) -> "NgramTable":
+        """From each n-gram's most frequent successor; of two with one hash the later stays."""
+        by_key = {hash_of(ngram): token_id for ngram, token_id in winners.items()}
+        keys = sorted(by_key)
+        return cls(np.array(keys, np.uint32), np.array([by_key[key] for key in keys], np.uint32))
+
+    @classmethod
+    def load(cls, path: Path) -> "NgramTable":
+        """Read what `save` wrote."""
+        try:
+            arrays = load_file(path)
+            return cls(arrays["keys"], arrays["tokens"])
+        except (OSError, KeyError, SafetensorError) as error:
+            raise ModelError(f"no n-gram table could be read from {path}: {error}. Install specdemo again.") from error
+
+    def save(self, path: Path) -> None:
+        """Write a safetensors file."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({"keys": self._keys, "tokens": self._tokens}, path)
+
+    def after(self, token_ids: Sequence[int]) -> int | None:
+        """What follows the longest known end of `token_ids`; None where nothing is known."""
+        for n in range(min(MAX_N, len(token_ids)), 0, -1):
+            winner = self._winners.get(hash_of(token_ids[-n:]))
+            if winner is not None:
+                return winner
+        return None
+
+
+def hash_of(ngram: Sequence[int]) -> int:
+    """32 bits that depend on length and order."""
+    state = len(ngram)
+    for token_id in ngram:
+        state = (state * _MULTIPLIER + token_id + 1) & _MASK
+    return (state * _MULTIPLIER & _MASK) >> 32
