@@ -66,6 +66,8 @@ def check_drafter_name(spec: str) -> None:
     """Raise SettingsError unless `spec`, NAME or NAME:SETTING, names a drafter."""
     name, _, setting = spec.partition(":")
     if name == "hybrid" and setting:
+        if setting.partition(":")[0] == "hybrid":
+            raise SettingsError("a hybrid's model drafter is a hybrid; name another, for example hybrid:eagle3.")
         check_drafter_name(setting)
     if name not in DRAFTER_LABELS:
         raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")

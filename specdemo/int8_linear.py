@@ -18,6 +18,7 @@ class Int8Linear:
         self._blocks = to_q8_0(weight).numpy() if fits(weight, weight.shape[1]) else None
         self.pass_bytes = weight.nbytes if self._blocks is None else self._blocks.nbytes
         """Read by a product of few rows."""
+        self.memory_bytes = weight.nbytes + (0 if self._blocks is None else self._blocks.nbytes)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x (T, D) -> (T, N)."""

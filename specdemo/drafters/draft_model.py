@@ -39,8 +39,10 @@ def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
     lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
     require_rollback(lm, source)
     if _is_trained_here(Path(source)):
-        lm = in_eight_bits(_with_cut_head(lm, _read_tensors(source)["draft_vocab"].long()))
-        return AutoregressiveDrafter(NAME, lm, lm.weight_bytes)
+        cut = _with_cut_head(lm, _read_tensors(source)["draft_vocab"].long())
+        lm = in_eight_bits(cut)
+        # A prompt is read with the float32 weights, so both are held.
+        return AutoregressiveDrafter(NAME, lm, cut.weight_bytes + (0 if lm is cut else lm.weight_bytes))
     num_shared = count_shared_ids(target.tokenizer, _load(AutoTokenizer, source), source)
     # A tokenizer may know tokens that a head has no row for.
     num_shared = min(num_shared, lm.vocab_size, target.lm.vocab_size)

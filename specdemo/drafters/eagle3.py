@@ -57,8 +57,20 @@ class Eagle3Weights:
     @property
     def pass_bytes(self) -> int:
         """What one step reads, the projection of the target's features apart."""
-        linears = (self.qkv, self.output, self.gate_up, self.down, self.head)
-        return sum(linear.pass_bytes for linear in linears) + sum(norm.nbytes for norm in (*self.norms, self.norm))
+        return sum(linear.pass_bytes for linear in self._linears) + self._norm_bytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """What is held besides the target's own weights, for passes of few rows and of many."""
+        return self.fc.memory_bytes + sum(linear.memory_bytes for linear in self._linears) + self._norm_bytes
+
+    @property
+    def _linears(self) -> tuple[Int8Linear, ...]:
+        return self.qkv, self.output, self.gate_up, self.down, self.head
+
+    @property
+    def _norm_bytes(self) -> int:
+        return sum(norm.nbytes for norm in (*self.norms, self.norm))
 
 
 class Eagle3Drafter:
@@ -72,7 +84,7 @@ class Eagle3Drafter:
         self.config, self.weights = config, weights
         self.feature_layers = tuple(feature_layers)
         self.vocab_size = target.lm.vocab_size
-        self.memory_bytes = weights.pass_bytes + weights.fc.pass_bytes
+        self.memory_bytes = weights.memory_bytes
         self.rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "Eagle3Session":

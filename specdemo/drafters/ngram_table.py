@@ -2,7 +2,7 @@
 
 Source of the idea: llama.cpp's lookup decoding with a static cache (`common/ngram-cache.cpp`). Only the winner of each
 n-gram is kept, and only where it differs from what the shorter n-gram says, so that a million tokens of text become
-half a megabyte. Shapes: N entries.
+0.7 MB. Shapes: N entries.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _MULTIPLIER, _MASK = 6364136223846793005, 2**64 - 1  # Knuth's linear congruenti
 class NgramTable:
     """`keys` (N,) uint32 are the n-grams' hashes, `tokens` (N,) uint32 what follows.
 
-    A wrong draft for one unknown n-gram in ten thousand, whose hash is another's, costs a rejection and nothing else.
+    One unknown n-gram in some fifty thousand has the hash of a known one: a wrong draft, which costs a rejection.
     """
 
     def __init__(self, keys: NDArray[np.uint32], tokens: NDArray[np.uint32]) -> None:

@@ -115,6 +115,8 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
         ("early-exit:two", "must be a whole number"),
         ("draft-model", "name one: draft-model:FOLDER"),
         ("draft-model:./no/such/folder", "no draft model could be loaded"),
+        ("hybrid:" * 3000, "is a hybrid; name another"),
+        ("ngram:static", "choose another drafter"),
         ("hybrid:nonsense", "must be one of none, ngram, ngram:static"),
         ("eagle3", "name one: eagle3:FOLDER"),
         ("eagle3:./no/such/folder", "it has no config.json"),
