@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from specdemo.errors import ModelError
 
+FILE_NAME = "table.safetensors"
 MAX_N = 4
 _MULTIPLIER, _MASK = 6364136223846793005, 2**64 - 1  # Knuth's linear congruential generator, MMIX
 

@@ -54,12 +54,9 @@ class CompiledLlama:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """What the head makes of hidden states (T, D): (T, R)."""
-        normed, logits = torch.empty_like(hidden), torch.empty((len(hidden), len(self.head)))
-        with _LOCK:
-            _use_torchs_threads()
-            normalize(hidden.numpy(), self.head_norm, self.layers.epsilon, normed.numpy())
-            multiply(normed.numpy(), self.head, logits.numpy())
-        return logits
+        normed = torch.empty_like(hidden)
+        normalize(hidden.numpy(), self.head_norm, self.layers.epsilon, normed.numpy())
+        return product(normed, self.head)
 
 
 def product(x: Tensor, weight: Array) -> Tensor:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from specdemo.drafters.ngram_table import NgramTable
+from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.train import collect, count, fit, score
 from specdemo.train.corpus import read_shard, shards
 
@@ -35,7 +35,7 @@ def test_every_family_fits_and_saves(family: str, data: Path, tmp_path: Path) ->
 
 def test_counting_writes_a_table_that_knows_the_text(data: Path, tmp_path: Path) -> None:
     count.main([str(data), str(tmp_path), "--smoke"])
-    table = NgramTable.load(tmp_path / count.TABLE)
+    table = NgramTable.load(tmp_path / FILE_NAME)
     ids = read_shard(shards(data)[0], with_hidden=False)[0].ids.tolist()
     assert table.after(ids[-2:-1]) is not None
 
