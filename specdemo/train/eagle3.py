@@ -17,6 +17,7 @@ from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
 from specdemo.train.batches import Batch
+from specdemo.train.chains import Chains
 from specdemo.train.corpus import DEFAULT_HIDDEN
 from specdemo.train.export import write_folder
 from specdemo.train.losses import distance, is_agreed
@@ -35,28 +36,6 @@ def num_steps(options: Namespace) -> int:
 def make(target: LlamaForCausalLM, vocabulary: Tensor, options: Namespace) -> "Eagle3":
     """A student whose layer begins as the target's last, reading the highest of the three features."""
     return Eagle3(target, vocabulary, options.unrolled)
-
-
-@dataclass(frozen=True, slots=True)
-class _Chains:
-    """P chains laid out by conversation, R to each, the rest of a row unused.
-
-    `slots` (P,) place a chain in (B * R,); `starts` (B, R) are the tokens whose features they begin with.
-    """
-
-    slots: Tensor
-    starts: Tensor
-
-    @classmethod
-    def of(cls, rows: Tensor, columns: Tensor, num_rows: int) -> "_Chains":
-        """Chains whose first draft follows the tokens at (rows, columns), rows in order."""
-        counts = torch.bincount(rows, minlength=num_rows)
-        order = torch.arange(len(rows), device=rows.device) - (counts.cumsum(0) - counts)[rows]
-        slots = rows * int(counts.max()) + order
-        starts = torch.zeros(num_rows * int(counts.max()), dtype=torch.long, device=rows.device)
-        # The token at `columns` is not read by the target yet: the newest features are those of the one before.
-        starts[slots] = columns - 1
-        return cls(slots, starts.view(num_rows, -1))
 
 
 @dataclass(slots=True)
@@ -155,7 +134,7 @@ class Eagle3(nn.Module):
     def forward(self, batch: Batch, num_steps: int) -> list[Tensor]:
         """The logits (P, C) of each step of the chains whose first drafts follow the labels' places."""
         features = self.fc(batch.hidden[:, :, :_NUM_FEATURES].flatten(2))
-        chains = _Chains.of(batch.labels.rows, batch.labels.columns, len(batch.ids))
+        chains = Chains.of(batch.labels.rows, batch.labels.columns, len(batch.ids))
         seen = self._read(features, batch.ids, chains)
         x = features.gather(1, chains.starts[..., None].expand(-1, -1, features.shape[-1]))
         logits = []
@@ -170,7 +149,7 @@ class Eagle3(nn.Module):
             logits.append(self.lm_head(self.norm(x.flatten(0, 1)[chains.slots])).float())
         return logits
 
-    def _read(self, features: Tensor, ids: Tensor, chains: _Chains) -> _Seen:
+    def _read(self, features: Tensor, ids: Tensor, chains: Chains) -> _Seen:
         """The keys and values of all tokens' true features."""
         places = torch.arange(ids.shape[1], device=ids.device)
         both = self.midlayer.both(F.embedding(ids.roll(-1, 1), self._embedding), features)

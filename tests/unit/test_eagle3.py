@@ -110,7 +110,7 @@ def test_features_may_be_named_in_any_order(student: Eagle3, folder: Path) -> No
     change_config(folder, eagle_config={"eagle_aux_hidden_state_layer_ids": [2, 0, 1]})
     drafter = load_eagle3(folder, make_target())
     assert drafter.feature_layers == (0, 1, 2)
-    torch.testing.assert_close(drafter.weights.fc.weight, student.fc.weight.detach())
+    torch.testing.assert_close(drafter.cell.fc.weight, student.fc.weight.detach())
 
 
 REFUSED = {

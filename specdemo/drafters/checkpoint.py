@@ -1,0 +1,115 @@
+"""Reads a drafter's folder: config.json and tensors, their names checked, and its words as ids of the target."""
+
+import json
+import pickle
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from specdemo.errors import ModelError
+from specdemo.int8_linear import Int8Linear
+from specdemo.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a folder holds: `values` of config.json, `tensors` by their published names."""
+
+    folder: Path
+    layout: str
+    values: dict[str, Any]
+    tensors: dict[str, Tensor]
+
+    @classmethod
+    def read(cls, folder: Path, layout: str) -> "Checkpoint":
+        """Read a folder that should be in the layout of that name. Raises ModelError where it cannot be read."""
+        path = folder / "config.json"
+        if not path.is_file():
+            raise ModelError(f"no {layout} drafter in {folder}: it has no config.json. Give a folder in that layout.")
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ModelError(f"{path} is not JSON ({error}); it must be the configuration of a drafter.") from None
+        if not isinstance(values, dict):
+            raise ModelError(f"{path} holds a {type(values).__name__}; it must be the configuration of a drafter.")
+        return cls(folder, layout, values, _read_tensors(folder))
+
+    def check_names(self, required: Collection[str], optional: Collection[str] = ()) -> None:
+        """Raise ModelError unless the tensors are those of the layout, no fewer and no more."""
+        found = set(self.tensors)
+        missing, unexpected = sorted(set(required) - found), sorted(found - set(required) - set(optional))
+        if missing or unexpected:
+            raise ModelError(
+                f"{self.folder.name} is not in the {self.layout} layout: missing {missing}, unexpected {unexpected}."
+            )
+
+    def word_ids(self, head: str, vocab_size: int) -> Tensor:
+        """The target's id of each draft word (C,), C rows of the tensor `head`: `d2t` holds offsets, target id less
+        draft id. Raises ModelError where the map does not fit."""
+        num_words = len(self.tensors[head])
+        offsets = self.tensors.get("d2t")
+        if num_words != (vocab_size if offsets is None else len(offsets)):
+            raise ModelError(
+                f"{self.folder.name} has a head of {num_words} words and no map of as many to the target's."
+            )
+        ids = torch.arange(num_words) + (0 if offsets is None else offsets.long())
+        if int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) != num_words:
+            raise ModelError(
+                f"{self.folder.name} maps its words to ids {int(ids.min())} to {int(ids.max())}, some perhaps twice; "
+                f"this target has 0 to {vocab_size - 1}. `d2t` must hold offsets: target id less draft id."
+            )
+        return ids
+
+    def check_layers(self, layers: Sequence[int], target: Target) -> None:
+        """Raise ModelError unless the hidden states `layers` exist before the target's final norm."""
+        num_layers = int(target.model.config.get_text_config().num_hidden_layers)
+        if not all(isinstance(layer, int) and 0 <= layer < num_layers for layer in layers):
+            raise ModelError(f"the drafter reads the hidden states {layers}; this target has 0 to {num_layers - 1}.")
+
+    def check_width(self, read: int, num_features: int, target: Target) -> None:
+        """Raise ModelError unless `read` numbers a token are `num_features` hidden states of the target."""
+        expected = num_features * int(target.model.config.get_text_config().hidden_size)
+        if read != expected:
+            raise ModelError(
+                f"{self.folder.name} reads {read} numbers a token; {num_features} hidden states of this target are "
+                f"{expected}. Choose the target it was trained for."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Hands out tensors, by names behind `prefix`, on the target's device and in its type."""
+
+    tensors: dict[str, Tensor]
+    target: Target
+    prefix: str = ""
+
+    def tensor(self, *names: str) -> Tensor:
+        """One tensor, or the rows of several below each other; `.weight` is added to the names."""
+        found = [self.tensors[f"{self.prefix}{name}.weight"] for name in names]
+        return torch.cat(found).to(self.target.lm.device, self.target.lm.dtype).contiguous()
+
+    def linear(self, *names: str) -> Int8Linear:
+        """The same as a product."""
+        return Int8Linear(self.tensor(*names))
+
+
+def _read_tensors(folder: Path) -> dict[str, Tensor]:
+    """All safetensors files, or else all `.bin` files, of which nothing but tensors is unpickled."""
+    paths = sorted(folder.glob("*.safetensors"))
+    try:
+        if paths:
+            return {name: tensor for path in paths for name, tensor in load_file(path).items()}
+        found: dict[str, Tensor] = {}
+        for path in sorted(folder.glob("*.bin")):
+            found |= torch.load(path, map_location="cpu", weights_only=True)
+        return found
+    except (SafetensorError, pickle.UnpicklingError, OSError, EOFError, RuntimeError, TypeError) as error:
+        first = str(error).partition("\n")[0]
+        raise ModelError(f"the weights in {folder} cannot be read ({first}); copy the files there again.") from None

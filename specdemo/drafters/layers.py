@@ -1,0 +1,138 @@
+"""An ordinary decoder layer as drafters run it: a few rows, weights in eight bits, keys and values of its own.
+
+Shapes: T rows, D hidden size, H query heads, G key/value heads, E head size.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
+
+from specdemo.drafters.checkpoint import Parts
+from specdemo.int8_linear import Int8Linear
+from specdemo.llama_layers import normalize
+
+_GROWTH = 256
+_LINEARS = (
+    *(f"self_attn.{name}_proj" for name in "qkvo"),
+    *(f"mlp.{name}_proj" for name in ("gate", "up", "down")),
+)
+LAYER_TENSORS = tuple(f"{name}.weight" for name in (*_LINEARS, "post_attention_layernorm"))
+"""Published names, behind the layer's prefix; what else a layer has depends on its family."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Rows of q, k and v, and of gate and up, stand below each other. `num_groups` G, `head_size` E."""
+
+    qkv: Int8Linear
+    output: Int8Linear
+    mlp_norm: Tensor
+    gate_up: Int8Linear
+    down: Int8Linear
+    num_groups: int
+    head_size: int
+    epsilon: float
+    head_norms: tuple[Tensor, Tensor] | None = None  # of each query and each key, (E,), as in Qwen3
+
+    @classmethod
+    def from_parts(cls, parts: Parts, head_size: int, epsilon: float) -> "Layer":
+        """The layer behind the prefix of `parts`."""
+        has_head_norms = f"{parts.prefix}self_attn.q_norm.weight" in parts.tensors
+        return cls(
+            qkv=parts.linear(*_LINEARS[:3]),
+            output=parts.linear(_LINEARS[3]),
+            mlp_norm=parts.tensor("post_attention_layernorm"),
+            gate_up=parts.linear(*_LINEARS[4:6]),
+            down=parts.linear(_LINEARS[6]),
+            num_groups=len(parts.tensors[f"{parts.prefix}self_attn.k_proj.weight"]) // head_size,
+            head_size=head_size,
+            epsilon=epsilon,
+            head_norms=(parts.tensor("self_attn.q_norm"), parts.tensor("self_attn.k_norm")) if has_head_norms else None,
+        )
+
+    @property
+    def pass_bytes(self) -> int:
+        """What a pass of few rows reads."""
+        return sum(linear.pass_bytes for linear in self._linears) + self.mlp_norm.nbytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """What is held, for passes of few rows and of many."""
+        return sum(linear.memory_bytes for linear in self._linears) + self.mlp_norm.nbytes
+
+    @property
+    def _linears(self) -> Sequence[Int8Linear]:
+        return self.qkv, self.output, self.gate_up, self.down
+
+    def heads(self, rows: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What attention needs of rows (T, ...) at the positions of `rotary`: (H, T, E), twice (G, T, E)."""
+        heads = self.qkv(rows).view(len(rows), -1, self.head_size).transpose(0, 1)
+        groups = self.num_groups
+        q, k, v = heads[: -2 * groups], heads[-2 * groups : -groups], heads[-groups:]
+        if self.head_norms is not None:
+            q, k = (normalize(part, norm, self.epsilon) for part, norm in zip((q, k), self.head_norms, strict=True))
+        return rotate(q, rotary), rotate(k, rotary), v
+
+    def finish(self, residual: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Attention, where every query sees all keys, and the MLP. residual (T, D), queries (H, T, E) -> (T, D)."""
+        mixed = F.scaled_dot_product_attention(queries[None], keys[None], values[None], enable_gqa=True)
+        x = residual + self.output(mixed[0].transpose(0, 1).flatten(1))
+        gate, up = self.gate_up(normalize(x, self.mlp_norm, self.epsilon)).chunk(2, -1)
+        return x + self.down(F.silu(gate) * up)
+
+
+@dataclass(frozen=True, slots=True)
+class WordHead:
+    """Output rows for C of the target's V words; `token_ids` (C,) says which, None for the first C in order."""
+
+    rows: Int8Linear
+    token_ids: Tensor | None
+    vocab_size: int
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (T, D) -> logits (T, V), -inf for words that are never drafted."""
+        logits = self.rows(x)
+        if self.token_ids is None and logits.shape[1] == self.vocab_size:
+            return logits
+        full = logits.new_full((len(logits), self.vocab_size), float("-inf"))
+        if self.token_ids is None:
+            full[:, : logits.shape[1]] = logits
+            return full
+        return full.index_copy_(1, self.token_ids, logits)
+
+
+class KeyValues:
+    """The keys and values of some layers, (2, layers, G, capacity, E), as many for each."""
+
+    def __init__(self, layers: Sequence[Layer]) -> None:
+        first = layers[0]
+        self._held = first.mlp_norm.new_empty((2, len(layers), first.num_groups, 0, first.head_size))
+        self.length = 0
+
+    def put(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """Write keys and values (G, T, E) of one layer behind `length`; returns all up to them, (G, length + T, E).
+
+        They count only once `length` is raised, when all layers have theirs.
+        """
+        end = self.length + keys.shape[1]
+        if end > self._held.shape[3]:
+            grown = self._held.new_empty((*self._held.shape[:3], end + _GROWTH, self._held.shape[4]))
+            grown[:, :, :, : self._held.shape[3]] = self._held
+            self._held = grown
+        self._held[0, layer, :, self.length : end], self._held[1, layer, :, self.length : end] = keys, values
+        return self._held[0, layer, :, :end], self._held[1, layer, :, :end]
+
+    def close(self) -> None:
+        """Free them."""
+        self._held = self._held[..., :0, :].clone()
+        self.length = 0
+
+
+def rotate(states: Tensor, rotary: Tensor) -> Tensor:
+    """states (heads, T, E), rotary (2, T, E) with the first half of the sines negative; see RotaryTable."""
+    half = states.shape[-1] // 2
+    swapped = torch.cat([states[..., half:], states[..., :half]], -1)
+    return states * rotary[0] + swapped * rotary[1]
