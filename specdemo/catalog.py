@@ -42,6 +42,8 @@ DRAFTER_LABELS = {
     "ngram:static": "n-gram, then what the target usually writes next",
     "quantized": "the target itself in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
+    "dspark": "DSpark: a block in one pass, then token by token a bias",
+    "dflash": "DFlash: a block of drafts in one pass",
     "draft-model": "a small trained model",
     "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "the target's first layers",
@@ -51,6 +53,8 @@ DRAFTER_LABELS = {
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
     "eagle3": "smollm2-135m-instruct-eagle3",
+    "dspark": "smollm2-135m-instruct-dspark",
+    "dflash": "smollm2-135m-instruct-dflash",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""

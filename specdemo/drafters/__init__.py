@@ -7,6 +7,7 @@ from specdemo import four_bit
 from specdemo.catalog import EMBEDDED_TARGET, SHIPPED_DRAFTERS, check_drafter_name
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
+from specdemo.drafters.block_formats import load_block
 from specdemo.drafters.draft_model import load_draft_model
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
@@ -69,6 +70,14 @@ def _eagle3(setting: str, target: Target) -> Drafter:
     return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
 
 
+def _dspark(setting: str, target: Target) -> Drafter:
+    return load_block(Path(setting) if setting else shipped_folder("dspark", target), target)
+
+
+def _dflash(setting: str, target: Target) -> Drafter:
+    return load_block(Path(setting) if setting else shipped_folder("dflash", target), target)
+
+
 def _early_exit(setting: str, target: Target) -> Drafter:
     if setting and not setting.isdecimal():
         raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
@@ -84,6 +93,8 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "ngram": _ngram,
     "quantized": _quantized,
     "eagle3": _eagle3,
+    "dspark": _dspark,
+    "dflash": _dflash,
     "draft-model": _draft_model,
     "hybrid": _hybrid,
     "early-exit": _early_exit,

@@ -10,13 +10,18 @@ from specdemo.sampling import Sampler
 
 
 def draw_chain(
-    sampler: Sampler, committed: Sequence[int], num_tokens: int, next_logits: Callable[[Sequence[int]], Tensor]
+    sampler: Sampler, committed: Sequence[int], num_tokens: int, next_logits: Callable[[Sequence[int]], Tensor | None]
 ) -> Draft:
-    """Draw `num_tokens` tokens; `next_logits` gives the logits (1, V) after the whole sequence it is shown."""
+    """Draw `num_tokens` tokens; `next_logits` gives the logits (1, V) after the whole sequence it is shown.
+
+    Where it gives None the draft ends: decided before the next token is drawn, so the laws stay honest.
+    """
     drafted: list[int] = []
     laws = []
     for _ in range(num_tokens):
         logits = next_logits([*committed, *drafted])
+        if logits is None:
+            break
         token_id, probs = sampler.choose_draft(logits[0], committed, drafted)
         drafted.append(token_id)
         laws.append(probs)

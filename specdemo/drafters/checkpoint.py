@@ -49,28 +49,41 @@ class Checkpoint:
                 f"{self.folder.name} is not in the {self.layout} layout: missing {missing}, unexpected {unexpected}."
             )
 
-    def word_ids(self, head: str, vocab_size: int) -> Tensor:
-        """The target's id of each draft word (C,), C rows of the tensor `head`: `d2t` holds offsets, target id less
-        draft id. Raises ModelError where the map does not fit."""
-        num_words = len(self.tensors[head])
-        offsets = self.tensors.get("d2t")
-        if num_words != (vocab_size if offsets is None else len(offsets)):
+    def word_ids(self, vocab_size: int) -> Tensor | None:
+        """The target's id of each draft word (C,), None where they are its whole vocabulary.
+
+        `d2t` holds offsets: target id less draft id. Raises ModelError where head, map and target do not fit.
+        """
+        head, offsets = self.tensors.get("lm_head.weight"), self.tensors.get("d2t")
+        num_mapped = vocab_size if offsets is None else len(offsets)
+        if head is not None and len(head) != num_mapped:
             raise ModelError(
-                f"{self.folder.name} has a head of {num_words} words and no map of as many to the target's."
+                f"{self.folder.name} has a head of {len(head)} words and no map of as many to the target's."
             )
-        ids = torch.arange(num_words) + (0 if offsets is None else offsets.long())
-        if int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) != num_words:
+        if offsets is None:
+            return None
+        ids = torch.arange(num_mapped) + offsets.long()
+        if int(ids.min()) < 0 or int(ids.max()) >= vocab_size or len(ids.unique()) != num_mapped:
             raise ModelError(
                 f"{self.folder.name} maps its words to ids {int(ids.min())} to {int(ids.max())}, some perhaps twice; "
                 f"this target has 0 to {vocab_size - 1}. `d2t` must hold offsets: target id less draft id."
             )
         return ids
 
-    def check_layers(self, layers: Sequence[int], target: Target) -> None:
-        """Raise ModelError unless the hidden states `layers` exist before the target's final norm."""
+    def features(self, layers: Sequence[int], target: Target) -> tuple[tuple[int, ...], Tensor]:
+        """The hidden states that `fc.weight` reads, ascending, and its columns in that order.
+
+        Raises ModelError where a layer does not exist before the target's final norm, or the widths differ.
+        """
         num_layers = int(target.model.config.get_text_config().num_hidden_layers)
-        if not all(isinstance(layer, int) and 0 <= layer < num_layers for layer in layers):
-            raise ModelError(f"the drafter reads the hidden states {layers}; this target has 0 to {num_layers - 1}.")
+        if not layers or not all(isinstance(layer, int) and 0 <= layer < num_layers for layer in layers):
+            raise ModelError(
+                f"the drafter reads the hidden states {list(layers)}; this target has 0 to {num_layers - 1}."
+            )
+        weight = self.tensors["fc.weight"]
+        self.check_width(weight.shape[1], len(layers), target)
+        blocks, order = weight.chunk(len(layers), 1), sorted(range(len(layers)), key=layers.__getitem__)
+        return tuple(layers[i] for i in order), torch.cat([blocks[i] for i in order], 1)
 
     def check_width(self, read: int, num_features: int, target: Target) -> None:
         """Raise ModelError unless `read` numbers a token are `num_features` hidden states of the target."""
@@ -94,6 +107,17 @@ class Parts:
         """One tensor, or the rows of several below each other; `.weight` is added to the names."""
         found = [self.tensors[f"{self.prefix}{name}.weight"] for name in names]
         return torch.cat(found).to(self.target.lm.device, self.target.lm.dtype).contiguous()
+
+    def vector(self, name: str) -> tuple[Tensor, Tensor]:
+        """Weight (D,) and bias (1,) of a product that gives one number."""
+        bias = self.tensors[f"{self.prefix}{name}.bias"]
+        return self.tensor(name)[0], bias.to(self.target.lm.device, self.target.lm.dtype)
+
+    def embedding(self) -> Tensor:
+        """The checkpoint's own embedding, or where it brings none the target's."""
+        if "embed_tokens.weight" in self.tensors:
+            return Parts(self.tensors, self.target).tensor("embed_tokens")
+        return self.target.model.get_input_embeddings().weight.detach()
 
     def linear(self, *names: str) -> Int8Linear:
         """The same as a product."""

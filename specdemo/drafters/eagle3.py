@@ -4,7 +4,6 @@ The layer sees embedding and features side by side and hands on its output befor
 size, S hidden states read side by side.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,40 +73,23 @@ def load_eagle3(folder: Path, target: Target) -> FeatureChainDrafter:
     """Read config.json and weights of the official layout. Raises ModelError where they do not fit the target."""
     checkpoint = Checkpoint.read(folder, "official EAGLE-3")
     checkpoint.check_names(_REQUIRED, _OPTIONAL)
-    layers = _feature_layers(checkpoint, target)
-    size, read = checkpoint.tensors["fc.weight"].shape
-    checkpoint.check_width(read, len(layers), target)
+    layers, fc = checkpoint.features(_feature_layers(checkpoint, target), target)
     if "embed_tokens.weight" not in checkpoint.tensors:
-        checkpoint.check_width(size, 1, target)
-    token_ids = checkpoint.word_ids("lm_head.weight", target.lm.vocab_size)
+        checkpoint.check_width(len(fc), 1, target)
     config = LlamaConfig(**{key: value for key, value in checkpoint.values.items() if key not in _NOT_THE_LAYERS})
-    order = sorted(range(len(layers)), key=layers.__getitem__)
-    cell = _cell(checkpoint, config, order, token_ids, target)
-    rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
-    return FeatureChainDrafter(NAME, cell, [layers[i] for i in order], rotary)
+    whole, layer = Parts({**checkpoint.tensors, "fc.weight": fc}, target), Parts(checkpoint.tensors, target, _LAYER)
+    cell = Eagle3Cell(
+        embedding=whole.embedding(),
+        fc=whole.linear("fc"),
+        norms=(layer.tensor("input_layernorm"), layer.tensor("hidden_norm"), whole.tensor("norm")),
+        layer=Layer.from_parts(layer, config.head_dim, config.rms_norm_eps),
+        head=WordHead.from_checkpoint(checkpoint, target),
+    )
+    return FeatureChainDrafter(NAME, cell, layers, RotaryTable(config, target.lm.device, target.lm.dtype))
 
 
 def _feature_layers(checkpoint: Checkpoint, target: Target) -> list[int]:
     """Which hidden states, as transformers counts them; the official files say nothing and mean these three."""
     num_layers = int(target.model.config.get_text_config().num_hidden_layers)
     official = [2, num_layers // 2, num_layers - 3]
-    layers = list(checkpoint.values.get("eagle_config", {}).get("eagle_aux_hidden_state_layer_ids", official))
-    checkpoint.check_layers(layers, target)
-    return layers
-
-
-def _cell(
-    checkpoint: Checkpoint, config: LlamaConfig, order: Sequence[int], token_ids: Tensor, target: Target
-) -> Eagle3Cell:
-    tensors = checkpoint.tensors
-    blocks = tensors["fc.weight"].chunk(len(order), 1)
-    whole = Parts({**tensors, "fc.weight": torch.cat([blocks[i] for i in order], 1)}, target)
-    layer = Parts(tensors, target, _LAYER)
-    own = "embed_tokens.weight" in tensors
-    return Eagle3Cell(
-        embedding=whole.tensor("embed_tokens") if own else target.model.get_input_embeddings().weight.detach(),
-        fc=whole.linear("fc"),
-        norms=(layer.tensor("input_layernorm"), layer.tensor("hidden_norm"), whole.tensor("norm")),
-        layer=Layer.from_parts(layer, config.head_dim, config.rms_norm_eps),
-        head=WordHead(whole.linear("lm_head"), token_ids.to(target.lm.device), target.lm.vocab_size),
-    )
+    return list(checkpoint.values.get("eagle_config", {}).get("eagle_aux_hidden_state_layer_ids", official))

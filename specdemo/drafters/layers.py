@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
-from specdemo.drafters.checkpoint import Parts
+from specdemo.drafters.checkpoint import Checkpoint, Parts
 from specdemo.int8_linear import Int8Linear
 from specdemo.llama_layers import normalize
+from specdemo.target import Target
 
 _GROWTH = 256
 _LINEARS = (
@@ -76,9 +77,16 @@ class Layer:
             q, k = (normalize(part, norm, self.epsilon) for part, norm in zip((q, k), self.head_norms, strict=True))
         return rotate(q, rotary), rotate(k, rotary), v
 
-    def finish(self, residual: Tensor, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Attention, where every query sees all keys, and the MLP. residual (T, D), queries (H, T, E) -> (T, D)."""
-        mixed = F.scaled_dot_product_attention(queries[None], keys[None], values[None], enable_gqa=True)
+    def finish(
+        self, residual: Tensor, queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None
+    ) -> Tensor:
+        """Attention and MLP. residual (T, D), queries (H, T, E), keys and values (G, length, E) -> (T, D).
+
+        `visible` (T, length) says what a query sees; None: everything.
+        """
+        mixed = F.scaled_dot_product_attention(
+            queries[None], keys[None], values[None], attn_mask=visible, enable_gqa=True
+        )
         x = residual + self.output(mixed[0].transpose(0, 1).flatten(1))
         gate, up = self.gate_up(normalize(x, self.mlp_norm, self.epsilon)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
@@ -86,21 +94,31 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class WordHead:
-    """Output rows for C of the target's V words; `token_ids` (C,) says which, None for the first C in order."""
+    """Output rows for C of the target's V words; `token_ids` (C,) says which, None for all in order."""
 
     rows: Int8Linear
     token_ids: Tensor | None
     vocab_size: int
 
+    @classmethod
+    def from_checkpoint(cls, checkpoint: Checkpoint, target: Target) -> "WordHead":
+        """The checkpoint's own head, or where it brings none the target's, cut to the words that `d2t` names."""
+        ids = checkpoint.word_ids(target.lm.vocab_size)
+        token_ids = None if ids is None else ids.to(target.lm.device)
+        if "lm_head.weight" in checkpoint.tensors:
+            return cls(Parts(checkpoint.tensors, target).linear("lm_head"), token_ids, target.lm.vocab_size)
+        whole = target.model.get_output_embeddings().weight.detach()[: target.lm.vocab_size]
+        return cls(Int8Linear(whole if token_ids is None else whole[token_ids]), token_ids, target.lm.vocab_size)
+
     def __call__(self, x: Tensor) -> Tensor:
         """x (T, D) -> logits (T, V), -inf for words that are never drafted."""
-        logits = self.rows(x)
-        if self.token_ids is None and logits.shape[1] == self.vocab_size:
+        return self.spread(self.rows(x))
+
+    def spread(self, logits: Tensor) -> Tensor:
+        """Logits of the draft words (T, C) as logits of the target's (T, V)."""
+        if self.token_ids is None:
             return logits
         full = logits.new_full((len(logits), self.vocab_size), float("-inf"))
-        if self.token_ids is None:
-            full[:, : logits.shape[1]] = logits
-            return full
         return full.index_copy_(1, self.token_ids, logits)
 
 

@@ -20,6 +20,7 @@ from specdemo.train.export import write_folder
 from specdemo.train.losses import distance, is_agreed
 
 READS_HIDDEN = False
+_FIRST_LAYERS = [0, 1, 28, 29]
 
 
 def num_steps(options: Namespace) -> int:
@@ -30,7 +31,7 @@ def num_steps(options: Namespace) -> int:
 def make(target: LlamaForCausalLM, vocabulary: Tensor, options: Namespace) -> "DraftModel":
     """A student that begins as the target's own layers, or as the weights that an earlier run saved."""
     if options.start is None:
-        return DraftModel(target, options.layers, vocabulary)
+        return DraftModel(target, options.layers or _FIRST_LAYERS, vocabulary)
     config = json.loads((options.start / "config.json").read_text(encoding="utf-8"))
     student = DraftModel(target, range(config["num_hidden_layers"]), vocabulary)
     tensors = {k: v for path in options.start.glob("*.safetensors") for k, v in load_file(path).items()}

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,13 +23,14 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from specdemo.catalog import EMBEDDED_TARGET, TARGETS
 from specdemo.train import draft_model, eagle3
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
+from specdemo.train.block import DFLASH, DSPARK
 from specdemo.train.corpus import Conversation, read_shard, shards
 from specdemo.train.evaluation import expected_tokens_per_round
 from specdemo.train.held_out import held_out_answers
 from specdemo.train.optimizers import make_optimizers, set_learning_rate
 from specdemo.weights import fetch
 
-FAMILIES = {"draft-model": draft_model, "eagle3": eagle3}
+FAMILIES: dict[str, Any] = {"draft-model": draft_model, "eagle3": eagle3, "dspark": DSPARK, "dflash": DFLASH}
 NUM_DRAFTS = 4
 _SMOKE_MINUTES = 0.05
 _NUM_FIRST_STEPS, _SLOW = 20, 4.0
@@ -157,10 +159,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("data", type=Path, help="the folder that collect filled")
     parser.add_argument("run", type=Path, help="where checkpoints, the learning curve and the weights go")
     parser.add_argument("--minutes", type=float, default=40.0, help="of training, evaluation not counted")
-    parser.add_argument(
-        "--layers", type=int, nargs="+", default=[0, 1, 28, 29], help="draft-model: layers to begin with"
-    )
-    parser.add_argument("--start", type=Path, help="draft-model: a folder of weights to begin with instead")
+    parser.add_argument("--layers", type=int, nargs="+", help="the target's layers to begin with, where several learn")
+    parser.add_argument("--start", type=Path, help="a folder of weights to begin with instead")
     parser.add_argument("--unrolled", type=int, default=4, help="eagle3: steps of training-time test")
     parser.add_argument("--vocabulary", type=int, default=8192, help="words of the drafter's head")
     parser.add_argument("--learning-rate", type=float, default=1e-3)

@@ -21,6 +21,11 @@ def distance(logits: Tensor, candidates: Tensor, probs: Tensor, sharpness: float
     return ((1 - tv_share) * entropy + tv_share * variation).mul(weights).sum() / weights.sum().clamp_min(1.0)
 
 
+def overlap(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
+    """What `rejection` accepts at temperature 1, sum min(target, draft). As for distance -> (P,)."""
+    return torch.minimum(probs, logits.softmax(-1).gather(1, candidates)).sum(-1)
+
+
 def is_agreed(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
     """Where the drafter's first choice is the target's. logits (P, C); candidates, probs (P, 16) -> (P,)."""
     return (logits.argmax(-1) == candidates[:, 0]) & (probs[:, 0] > 0)

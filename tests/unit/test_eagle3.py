@@ -113,7 +113,33 @@ def test_features_may_be_named_in_any_order(student: Eagle3, folder: Path) -> No
     torch.testing.assert_close(drafter.cell.fc.weight, student.fc.weight.detach())
 
 
+def as_bin(folder: Path, content: object) -> None:
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    torch.save(content, folder / "pytorch_model.bin")
+
+
+def test_weights_in_a_bin_file_are_read_as_well(folder: Path) -> None:
+    expected = load_eagle3(folder, make_target()).cell.fc.weight
+    as_bin(folder, {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()})
+    torch.testing.assert_close(load_eagle3(folder, make_target()).cell.fc.weight, expected)
+
+
+class Trap:
+    """Runs what it likes where a pickle is loaded without care."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (exec, ("raise SystemExit('unpickled')",))
+
+
 REFUSED = {
+    "a pickle of more than tensors": (lambda folder: as_bin(folder, {"fc.weight": Trap()}), "cannot be read"),
+    "a file cut short": (
+        lambda folder: [path.write_bytes(path.read_bytes()[:100]) for path in folder.glob("*.safetensors")],
+        "cannot be read",
+    ),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
+    "a list in place of a configuration": (lambda folder: (folder / "config.json").write_text("[]"), "holds a list"),
     "no folder": (lambda folder: (folder / "config.json").unlink(), "no config.json"),
     "a missing tensor": (lambda folder: change_tensors(folder, **{"norm.weight": None}), "missing ['norm.weight']"),
     "an unknown tensor": (lambda folder: change_tensors(folder, extra=torch.zeros(1)), "unexpected ['extra']"),

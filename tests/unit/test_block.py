@@ -1,0 +1,347 @@
+"""DFlash and DSpark checkpoints: every published layout, slots, confidence, and drafts that are what was trained."""
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from specdemo.drafters import block, slot_probe
+from specdemo.drafters.block import BlockDrafter
+from specdemo.drafters.block_formats import load_block
+from specdemo.drafters.slot_probe import first_slot_by_probe
+from specdemo.errors import ModelError
+from specdemo.train.batches import Batch, Batches, places_of
+from specdemo.train.block import BLOCK_SIZE, DFLASH, DSPARK, BlockStudent
+from specdemo.train.corpus import Conversation
+from specdemo.train.losses import distance
+from specdemo.train.teacher import top_candidates
+from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
+
+LAYERS = [0, 1, 2]
+VOCABULARY = torch.arange(VOCAB_SIZE)
+PROMPT = tuple(range(20, 50))
+NUM_TOKENS = 32
+
+
+def labelled(ids: tuple[int, ...]) -> Batch:
+    """The sequence with the target's hidden states and choices, as the training reads it."""
+    model, tensor = make_target().model, torch.tensor(ids)
+    with torch.no_grad():
+        states = model.model(tensor[None], output_hidden_states=True).hidden_states
+        top_ids, logits = top_candidates(states[-1][0], model.lm_head.weight, 16)
+    hidden = torch.stack([states[i][0] for i in LAYERS], 1)
+    made = Conversation(tensor, len(PROMPT), 0.0, 0, top_ids, logits.softmax(-1), hidden)
+    batch = Batches(places_of(VOCABULARY, VOCAB_SIZE), 1000, 1000, BLOCK_SIZE, with_hidden=True).make([made], None)
+    return Batch(batch.ids, batch.labels, hidden[None])
+
+
+def answer_of_target() -> tuple[int, ...]:
+    return plain(make_target(), PROMPT, max_new_tokens=NUM_TOKENS)[0]
+
+
+def by_heart(family: object, loss: Callable[[BlockStudent, Batch], Tensor]) -> BlockStudent:
+    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them."""
+    torch.manual_seed(0)
+    made = family.make(make_target().model, VOCABULARY, Namespace(layers=[1, 2], start=None))  # type: ignore[attr-defined]
+    target = make_target().model
+    made._embedding, made._head = target.get_input_embeddings().weight.detach(), target.lm_head.weight.detach()
+    batch = labelled((*PROMPT, *answer_of_target()))
+    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
+    for _ in range(160):
+        loss(made, batch).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    for weight in made.parameters():
+        weight.data = weight.half().float()
+    return made
+
+
+@pytest.fixture(scope="module")
+def dspark() -> BlockStudent:
+    return by_heart(DSPARK, lambda student, batch: student.loss(batch, 1.5, 0.0))
+
+
+@pytest.fixture(scope="module")
+def dflash() -> BlockStudent:
+    return by_heart(DFLASH, lambda student, batch: student.loss(batch, 1.5, 0.0))
+
+
+def z_lab_loss(student: BlockStudent, batch: Batch) -> Tensor:
+    """Slot k predicts the k-th token behind the newest, the newest token's own slot nothing."""
+    words = student(batch)[0].unbind(1)
+    return sum(distance(words[k], *batch.labels.step(k - 1), 1.5, 0.0) for k in range(1, BLOCK_SIZE)) / BLOCK_SIZE
+
+
+@pytest.fixture(scope="module")
+def z_lab() -> BlockStudent:
+    return by_heart(DFLASH, z_lab_loss)
+
+
+def config_of(folder: Path) -> dict:
+    return json.loads((folder / "config.json").read_text())
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    values = {**config_of(folder), **changes}
+    (folder / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
+
+
+def saved(student: BlockStudent, folder: Path) -> Path:
+    """In the layout of speculators, as training writes it."""
+    student.save(folder)
+    change_config(folder, aux_hidden_state_layer_ids=LAYERS)
+    return folder
+
+
+def tensors_of(student: BlockStudent) -> dict[str, Tensor]:
+    return {k: v.detach().half().contiguous() for k, v in student.state_dict().items() if k != "vocabulary"}
+
+
+def write(folder: Path, values: dict, tensors: dict[str, Tensor]) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(values))
+    save_file(tensors, folder / "model.safetensors")
+    return folder
+
+
+def layer_values(student: BlockStudent) -> dict:
+    return dict(student._values("dflash")["transformer_layer_config"])  # type: ignore[call-overload]
+
+
+def as_deepspec(student: BlockStudent, folder: Path) -> Path:
+    """Layers by their output, -1 the embedding; the frozen embedding and head are stored."""
+    model = make_target().model
+    ids = [layer - 1 for layer in LAYERS]
+    values = {
+        **layer_values(student),
+        "architectures": ["Qwen3DSparkModel"],
+        "block_size": BLOCK_SIZE,
+        "target_layer_ids": ids,
+        "mask_token_id": student.mask_token_id,
+        "num_anchors": 512,
+        "markov_rank": 64,
+        "markov_head_type": "vanilla",
+        "enable_confidence_head": True,
+        "confidence_head_with_markov": True,
+        "num_target_layers": 3,
+        "tie_word_embeddings": False,
+    }
+    own = {"embed_tokens.weight": model.get_input_embeddings().weight, "lm_head.weight": model.lm_head.weight}
+    return write(folder, values, tensors_of(student) | {k: v.detach().clone() for k, v in own.items()})
+
+
+def as_z_lab(student: BlockStudent, folder: Path) -> Path:
+    """Neither embedding nor head; the settings of the block among `dflash_config`."""
+    own = {
+        "block_size": BLOCK_SIZE,
+        "mask_token_id": student.mask_token_id,
+        "target_layer_ids": [layer - 1 for layer in LAYERS],
+    }
+    values = {**layer_values(student), "architectures": ["DFlashDraftModel"], "dflash_config": own}
+    return write(folder, values, tensors_of(student))
+
+
+def as_specforge(student: BlockStudent, folder: Path) -> Path:
+    """DSpark settings among `dflash_config`, the older name of the Markov head."""
+    own = {
+        "projector_type": "dspark",
+        "mask_token_id": student.mask_token_id,
+        "target_layer_ids": [layer - 1 for layer in LAYERS],
+    }
+    values = {
+        **layer_values(student),
+        "architectures": ["DSparkDraftModel"],
+        "block_size": BLOCK_SIZE,
+        "dflash_config": own,
+    }
+    tensors = {k.replace("markov_head.", "logit_head."): v for k, v in tensors_of(student).items()}
+    return write(folder, values, tensors)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+@pytest.mark.parametrize("family", ["dspark", "dflash"])
+def test_every_round_accepts_what_the_trained_block_says(
+    k: int, family: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    student = request.getfixturevalue(family)
+    drafter = load_block(saved(student, tmp_path), make_target())
+    assert drafter.name == family
+    events = run(make_target(), drafter, PROMPT, num_draft_tokens=k, max_new_tokens=NUM_TOKENS)
+    found, _ = answer(events)
+    assert found == answer_of_target()
+    expected = student.accepted_lengths(labelled((*PROMPT, *found)), k).tolist()
+    place = 0
+    for event in rounds_of(events):
+        # At the cap a round asks for fewer drafts, and a doubtful slot ends the draft.
+        assert event.num_accepted == min(expected[place], len(event.draft_token_ids))
+        place += len(event.emitted_token_ids)
+    assert sum(accepted == k for accepted in expected) > NUM_TOKENS // 4, "what it knows by heart is accepted"
+
+
+LAYOUTS = {"speculators": saved, "DeepSpec": as_deepspec, "SpecForge": as_specforge}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_of_dspark_drafts_the_same(layout: str, dspark: BlockStudent, tmp_path: Path) -> None:
+    drafter = load_block(LAYOUTS[layout](dspark, tmp_path), make_target())
+    reference = load_block(saved(dspark, tmp_path / "reference"), make_target())
+    assert (drafter.name, drafter.weights.first_slot, drafter.note) == ("dspark", 0, "")
+    settings = {"num_draft_tokens": BLOCK_SIZE, "max_new_tokens": NUM_TOKENS}
+    found, expected = (rounds_of(run(make_target(), made, PROMPT, **settings)) for made in (drafter, reference))
+    assert [event.draft_token_ids for event in found] == [event.draft_token_ids for event in expected]
+    assert any(event.num_accepted == BLOCK_SIZE for event in found)
+
+
+def test_a_block_as_z_lab_publishes_it_gives_one_draft_fewer_and_all_are_accepted(
+    z_lab: BlockStudent, tmp_path: Path
+) -> None:
+    drafter = load_block(as_z_lab(z_lab, tmp_path), make_target())
+    assert (drafter.name, drafter.weights.first_slot, drafter.note) == ("dflash", 1, "")
+    events = rounds_of(run(make_target(), drafter, PROMPT, num_draft_tokens=12, max_new_tokens=NUM_TOKENS))
+    assert max(len(event.draft_token_ids) for event in events) == BLOCK_SIZE - 1
+    assert any(event.num_accepted == BLOCK_SIZE - 1 for event in events)
+
+
+@pytest.fixture
+def probe_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Probe with the one text that the students know."""
+    monkeypatch.setattr(slot_probe, "known_ids", lambda target: [*PROMPT, *answer_of_target()])
+    monkeypatch.setattr(slot_probe, "_NUM_ANCHORS", NUM_TOKENS - BLOCK_SIZE)
+
+
+@pytest.mark.usefixtures("probe_of_answer")
+def test_the_probe_knows_the_slot_and_doubts_a_config_that_names_another(
+    dspark: BlockStudent, z_lab: BlockStudent, tmp_path: Path
+) -> None:
+    folder = saved(dspark, tmp_path / "a")
+    assert first_slot_by_probe(load_block(folder, make_target()), make_target()) == 0
+    change_config(folder, sample_from_anchor=False)
+    assert "slot 0 does so better" in load_block(folder, make_target()).note
+    # An export that leaves it open is read as its weights say.
+    change_config(folder, sample_from_anchor=None)
+    assert load_block(folder, make_target()).weights.first_slot == 0
+    other = saved(z_lab, tmp_path / "b")
+    change_config(other, speculators_model_type="dspark", sample_from_anchor=None)
+    assert load_block(other, make_target()).weights.first_slot == 1
+    change_config(other, sample_from_anchor=True)
+    assert "slot 1 does so better" in load_block(other, make_target()).note
+
+
+def test_a_wrong_slot_is_visibly_worse(dspark: BlockStudent, tmp_path: Path) -> None:
+    folder = saved(dspark, tmp_path)
+    settings = {"num_draft_tokens": BLOCK_SIZE - 1, "max_new_tokens": NUM_TOKENS}
+    right = rounds_of(run(make_target(), load_block(folder, make_target()), PROMPT, **settings))
+    change_config(folder, sample_from_anchor=False)
+    wrong = rounds_of(run(make_target(), load_block(folder, make_target()), PROMPT, **settings))
+    assert sum(e.num_accepted for e in wrong) < sum(e.num_accepted for e in right) / 2
+
+
+@pytest.mark.parametrize("rule", ["coupled", "rejection", "block"])
+@pytest.mark.parametrize("family", ["dspark", "dflash"])
+def test_sampled_answers_come_from_honest_laws(
+    rule: str, family: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    drafter = load_block(saved(request.getfixturevalue(family), tmp_path), make_target())
+    settings = {"temperature": 1.0, "rule": rule, "max_new_tokens": 24, "seed": 3}
+    found, reason = answer(run(make_target(), drafter, PROMPT, **settings))
+    assert (len(found), reason) == (24, "length")
+    if rule == "coupled":
+        assert found == plain(make_target(), PROMPT, **settings)[0]
+
+
+@pytest.mark.parametrize("family", ["dspark", "dflash"])
+def test_a_prompt_of_one_token_drafts_without_features(
+    family: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    drafter = load_block(saved(request.getfixturevalue(family), tmp_path), make_target())
+    events = run(make_target(), drafter, (10,), max_new_tokens=12)
+    assert answer(events) == plain(make_target(), (10,), max_new_tokens=12)
+
+
+def test_confidence_decides_how_many_are_drafted(
+    dspark: BlockStudent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drafter = load_block(saved(dspark, tmp_path), make_target())
+    settings = {"num_draft_tokens": BLOCK_SIZE, "max_new_tokens": NUM_TOKENS}
+
+    def drafted() -> float:
+        events = run(make_target(), drafter, PROMPT, **settings)
+        assert answer(events)[0] == answer_of_target()
+        return sum(len(event.draft_token_ids) for event in rounds_of(events)) / len(rounds_of(events))
+
+    monkeypatch.setattr(block, "LEAST_SURVIVAL", 0.0)
+    whole = drafted()
+    monkeypatch.setattr(block, "LEAST_SURVIVAL", 0.5)
+    some = drafted()
+    monkeypatch.setattr(block, "LEAST_SURVIVAL", 1.1)
+    assert drafted() == 0 < some < whole
+
+
+def with_window(folder: Path, *, size: int, **changes: object) -> BlockDrafter:
+    layer = {**config_of(folder)["transformer_layer_config"], "sliding_window": size}
+    layer["layer_types"] = ["sliding_attention"] * layer["num_hidden_layers"]
+    change_config(folder, transformer_layer_config=layer, **changes)
+    return load_block(folder, make_target())
+
+
+def test_a_window_wider_than_the_text_changes_nothing_and_a_narrow_one_does(
+    dflash: BlockStudent, tmp_path: Path
+) -> None:
+    def drafts(drafter: BlockDrafter) -> list[tuple[int, ...]]:
+        settings = {"num_draft_tokens": BLOCK_SIZE, "max_new_tokens": NUM_TOKENS}
+        return [event.draft_token_ids for event in rounds_of(run(make_target(), drafter, PROMPT, **settings))]
+
+    folder = saved(dflash, tmp_path)
+    whole = drafts(load_block(folder, make_target()))
+    assert drafts(with_window(folder, size=200, sliding_window_non_causal=True)) == whole
+    assert drafts(with_window(folder, size=2, sliding_window_non_causal=True)) != whole
+
+
+def drop(folder: Path, name: str) -> None:
+    """Rewrite the weights without one tensor."""
+    tensors = {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items() if k != name}
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    save_file(tensors, folder / "model.safetensors")
+
+
+REFUSED = {
+    "no folder": (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+    "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
+    "another network": (lambda folder: change_config(folder, architectures=["DFlash2DraftModel"]), "another network"),
+    "an unknown kind": (
+        lambda folder: change_config(folder, speculators_model_type=None, architectures=["LlamaForCausalLM"]),
+        "is a LlamaForCausalLM",
+    ),
+    "another algorithm": (lambda folder: change_config(folder, speculators_model_type="eagle3"), "'eagle3'"),
+    "no mask token": (lambda folder: change_config(folder, mask_token_id=None), "mask"),
+    "a mask token beyond the vocabulary": (
+        lambda folder: change_config(folder, mask_token_id=VOCAB_SIZE),
+        f"0 to {VOCAB_SIZE - 1}",
+    ),
+    "a hidden state that is not there": (
+        lambda folder: change_config(folder, aux_hidden_state_layer_ids=[0, 1, 3]),
+        "0 to 2",
+    ),
+    "too few hidden states": (lambda folder: change_config(folder, aux_hidden_state_layer_ids=[0, 1]), "384 numbers"),
+    "a block of one": (lambda folder: change_config(folder, block_size=1), "at least 2"),
+    "a recurrent Markov head": (lambda folder: change_config(folder, markov_head_type="rnn"), "'rnn'"),
+    "a missing tensor": (lambda folder: drop(folder, "norm.weight"), "missing ['norm.weight']"),
+    "half a Markov head": (lambda folder: drop(folder, "markov_head.markov_w2.weight"), "half of a Markov"),
+}
+
+
+@pytest.mark.parametrize(("damage", "sentence"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_does_not_fit_is_refused_in_a_sentence(
+    damage: Callable[[Path], None], sentence: str, dspark: BlockStudent, tmp_path: Path
+) -> None:
+    folder = saved(dspark, tmp_path)
+    damage(folder)
+    with pytest.raises(ModelError) as caught:
+        load_block(folder, make_target())
+    assert sentence in str(caught.value)
