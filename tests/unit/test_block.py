@@ -1,166 +1,34 @@
 """DFlash and DSpark checkpoints: every published layout, slots, confidence, and drafts that are what was trained."""
 
-import json
-from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from specdemo.drafters import block, slot_probe
 from specdemo.drafters.block import BlockDrafter
 from specdemo.drafters.block_formats import load_block
 from specdemo.drafters.slot_probe import first_slot_by_probe
 from specdemo.errors import ModelError
-from specdemo.train.batches import Batch, Batches, places_of
-from specdemo.train.block import BLOCK_SIZE, DFLASH, DSPARK, BlockStudent
-from specdemo.train.corpus import Conversation
-from specdemo.train.losses import distance
-from specdemo.train.teacher import top_candidates
+from specdemo.train.block import BLOCK_SIZE, BlockStudent
+from tests.block_students import PROMPT, as_deepspec, as_specforge, as_z_lab, block_student, known, saved
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
-
-LAYERS = [0, 1, 2]
-VOCABULARY = torch.arange(VOCAB_SIZE)
-PROMPT = tuple(range(20, 50))
-NUM_TOKENS = 32
-
-
-def labelled(ids: tuple[int, ...]) -> Batch:
-    """The sequence with the target's hidden states and choices, as the training reads it."""
-    model, tensor = make_target().model, torch.tensor(ids)
-    with torch.no_grad():
-        states = model.model(tensor[None], output_hidden_states=True).hidden_states
-        top_ids, logits = top_candidates(states[-1][0], model.lm_head.weight, 16)
-    hidden = torch.stack([states[i][0] for i in LAYERS], 1)
-    made = Conversation(tensor, len(PROMPT), 0.0, 0, top_ids, logits.softmax(-1), hidden)
-    batch = Batches(places_of(VOCABULARY, VOCAB_SIZE), 1000, 1000, BLOCK_SIZE, with_hidden=True).make([made], None)
-    return Batch(batch.ids, batch.labels, hidden[None])
-
-
-def answer_of_target() -> tuple[int, ...]:
-    return plain(make_target(), PROMPT, max_new_tokens=NUM_TOKENS)[0]
-
-
-def by_heart(family: object, loss: Callable[[BlockStudent, Batch], Tensor]) -> BlockStudent:
-    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them."""
-    torch.manual_seed(0)
-    made = family.make(make_target().model, VOCABULARY, Namespace(layers=[1, 2], start=None))  # type: ignore[attr-defined]
-    target = make_target().model
-    made._embedding, made._head = target.get_input_embeddings().weight.detach(), target.lm_head.weight.detach()
-    batch = labelled((*PROMPT, *answer_of_target()))
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(160):
-        loss(made, batch).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    for weight in made.parameters():
-        weight.data = weight.half().float()
-    return made
+from tests.students import NUM_TOKENS, answer_to, change_config, change_tensors, config_of
 
 
 @pytest.fixture(scope="module")
 def dspark() -> BlockStudent:
-    return by_heart(DSPARK, lambda student, batch: student.loss(batch, 1.5, 0.0))
+    return block_student("dspark")
 
 
 @pytest.fixture(scope="module")
 def dflash() -> BlockStudent:
-    return by_heart(DFLASH, lambda student, batch: student.loss(batch, 1.5, 0.0))
-
-
-def z_lab_loss(student: BlockStudent, batch: Batch) -> Tensor:
-    """Slot k predicts the k-th token behind the newest, the newest token's own slot nothing."""
-    words = student(batch)[0].unbind(1)
-    return sum(distance(words[k], *batch.labels.step(k - 1), 1.5, 0.0) for k in range(1, BLOCK_SIZE)) / BLOCK_SIZE
+    return block_student("dflash")
 
 
 @pytest.fixture(scope="module")
 def z_lab() -> BlockStudent:
-    return by_heart(DFLASH, z_lab_loss)
-
-
-def config_of(folder: Path) -> dict:
-    return json.loads((folder / "config.json").read_text())
-
-
-def change_config(folder: Path, **changes: object) -> None:
-    values = {**config_of(folder), **changes}
-    (folder / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
-
-
-def saved(student: BlockStudent, folder: Path) -> Path:
-    """In the layout of speculators, as training writes it."""
-    student.save(folder)
-    change_config(folder, aux_hidden_state_layer_ids=LAYERS)
-    return folder
-
-
-def tensors_of(student: BlockStudent) -> dict[str, Tensor]:
-    return {k: v.detach().half().contiguous() for k, v in student.state_dict().items() if k != "vocabulary"}
-
-
-def write(folder: Path, values: dict, tensors: dict[str, Tensor]) -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / "config.json").write_text(json.dumps(values))
-    save_file(tensors, folder / "model.safetensors")
-    return folder
-
-
-def layer_values(student: BlockStudent) -> dict:
-    return dict(student._values("dflash")["transformer_layer_config"])  # type: ignore[call-overload]
-
-
-def as_deepspec(student: BlockStudent, folder: Path) -> Path:
-    """Layers by their output, -1 the embedding; the frozen embedding and head are stored."""
-    model = make_target().model
-    ids = [layer - 1 for layer in LAYERS]
-    values = {
-        **layer_values(student),
-        "architectures": ["Qwen3DSparkModel"],
-        "block_size": BLOCK_SIZE,
-        "target_layer_ids": ids,
-        "mask_token_id": student.mask_token_id,
-        "num_anchors": 512,
-        "markov_rank": 64,
-        "markov_head_type": "vanilla",
-        "enable_confidence_head": True,
-        "confidence_head_with_markov": True,
-        "num_target_layers": 3,
-        "tie_word_embeddings": False,
-    }
-    own = {"embed_tokens.weight": model.get_input_embeddings().weight, "lm_head.weight": model.lm_head.weight}
-    return write(folder, values, tensors_of(student) | {k: v.detach().clone() for k, v in own.items()})
-
-
-def as_z_lab(student: BlockStudent, folder: Path) -> Path:
-    """Neither embedding nor head; the settings of the block among `dflash_config`."""
-    own = {
-        "block_size": BLOCK_SIZE,
-        "mask_token_id": student.mask_token_id,
-        "target_layer_ids": [layer - 1 for layer in LAYERS],
-    }
-    values = {**layer_values(student), "architectures": ["DFlashDraftModel"], "dflash_config": own}
-    return write(folder, values, tensors_of(student))
-
-
-def as_specforge(student: BlockStudent, folder: Path) -> Path:
-    """DSpark settings among `dflash_config`, the older name of the Markov head."""
-    own = {
-        "projector_type": "dspark",
-        "mask_token_id": student.mask_token_id,
-        "target_layer_ids": [layer - 1 for layer in LAYERS],
-    }
-    values = {
-        **layer_values(student),
-        "architectures": ["DSparkDraftModel"],
-        "block_size": BLOCK_SIZE,
-        "dflash_config": own,
-    }
-    tensors = {k.replace("markov_head.", "logit_head."): v for k, v in tensors_of(student).items()}
-    return write(folder, values, tensors)
+    return block_student("z-lab")
 
 
 @pytest.mark.parametrize("k", [1, 3, 7])
@@ -173,8 +41,8 @@ def test_every_round_accepts_what_the_trained_block_says(
     assert drafter.name == family
     events = run(make_target(), drafter, PROMPT, num_draft_tokens=k, max_new_tokens=NUM_TOKENS)
     found, _ = answer(events)
-    assert found == answer_of_target()
-    expected = student.accepted_lengths(labelled((*PROMPT, *found)), k).tolist()
+    assert found == answer_to(PROMPT)
+    expected = student.accepted_lengths(known(), k).tolist()
     place = 0
     for event in rounds_of(events):
         # At the cap a round asks for fewer drafts, and a doubtful slot ends the draft.
@@ -210,7 +78,7 @@ def test_a_block_as_z_lab_publishes_it_gives_one_draft_fewer_and_all_are_accepte
 @pytest.fixture
 def probe_of_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Probe with the one text that the students know."""
-    monkeypatch.setattr(slot_probe, "known_ids", lambda target: [*PROMPT, *answer_of_target()])
+    monkeypatch.setattr(slot_probe, "known_ids", lambda target: [*PROMPT, *answer_to(PROMPT)])
     monkeypatch.setattr(slot_probe, "_NUM_ANCHORS", NUM_TOKENS - BLOCK_SIZE)
 
 
@@ -271,7 +139,7 @@ def test_confidence_decides_how_many_are_drafted(
 
     def drafted() -> float:
         events = run(make_target(), drafter, PROMPT, **settings)
-        assert answer(events)[0] == answer_of_target()
+        assert answer(events)[0] == answer_to(PROMPT)
         return sum(len(event.draft_token_ids) for event in rounds_of(events)) / len(rounds_of(events))
 
     monkeypatch.setattr(block, "LEAST_SURVIVAL", 0.0)
@@ -302,14 +170,6 @@ def test_a_window_wider_than_the_text_changes_nothing_and_a_narrow_one_does(
     assert drafts(with_window(folder, size=2, sliding_window_non_causal=True)) != whole
 
 
-def drop(folder: Path, name: str) -> None:
-    """Rewrite the weights without one tensor."""
-    tensors = {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items() if k != name}
-    for path in folder.glob("*.safetensors"):
-        path.unlink()
-    save_file(tensors, folder / "model.safetensors")
-
-
 REFUSED = {
     "no folder": (lambda folder: (folder / "config.json").unlink(), "no config.json"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
@@ -331,8 +191,11 @@ REFUSED = {
     "too few hidden states": (lambda folder: change_config(folder, aux_hidden_state_layer_ids=[0, 1]), "384 numbers"),
     "a block of one": (lambda folder: change_config(folder, block_size=1), "at least 2"),
     "a recurrent Markov head": (lambda folder: change_config(folder, markov_head_type="rnn"), "'rnn'"),
-    "a missing tensor": (lambda folder: drop(folder, "norm.weight"), "missing ['norm.weight']"),
-    "half a Markov head": (lambda folder: drop(folder, "markov_head.markov_w2.weight"), "half of a Markov"),
+    "a missing tensor": (lambda folder: change_tensors(folder, **{"norm.weight": None}), "missing ['norm.weight']"),
+    "half a Markov head": (
+        lambda folder: change_tensors(folder, **{"markov_head.markov_w2.weight": None}),
+        "half of a Markov",
+    ),
 }
 
 
