@@ -14,14 +14,13 @@ from typing import Any
 from transformers import LlamaConfig
 
 from specdemo.drafters.block import BlockDrafter, BlockLayer, BlockWeights, MarkovHead
-from specdemo.drafters.checkpoint import Checkpoint, Parts
-from specdemo.drafters.layers import LAYER_TENSORS, Layer, WordHead
+from specdemo.drafters.checkpoint import Checkpoint, Parts, in_order
+from specdemo.drafters.layers import HEAD_NORMS, LAYER_TENSORS, Layer, WordHead, layer_config
 from specdemo.drafters.slot_probe import first_slot_by_probe
 from specdemo.errors import ModelError
 from specdemo.llama_layers import RotaryTable
 from specdemo.target import Target
 
-_HEADS = ("self_attn.q_norm.weight", "self_attn.k_norm.weight")
 _MARKOV = ("markov_head.markov_w1.weight", "markov_head.markov_w2.weight")
 _CONFIDENCE = ("confidence_head.proj.weight", "confidence_head.proj.bias")
 _RENAMED = {
@@ -29,8 +28,6 @@ _RENAMED = {
     "markov_w1.": "markov_head.markov_w1.",
     "markov_w2.": "markov_head.markov_w2.",
 }
-_LAYER_KEYS = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta")
-_LAYER_KEYS += ("rope_parameters", "rope_scaling", "max_position_embeddings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +49,10 @@ def load_block(folder: Path, target: Target) -> BlockDrafter:
     checkpoint = Checkpoint.read(folder, "DFlash or DSpark")
     settings = _settings(checkpoint, target)
     tensors = {_published(name): tensor for name, tensor in checkpoint.tensors.items()}
-    checkpoint = replace(checkpoint, layout=settings.layout, tensors=tensors)
+    checkpoint = replace(checkpoint, tensors=tensors)
     num_layers = int(settings.layer_values.get("num_hidden_layers", 0))
     _check(checkpoint, settings, num_layers, target)
-    config = LlamaConfig(**{key: settings.layer_values[key] for key in _LAYER_KEYS if key in settings.layer_values})
+    config = layer_config(settings.layer_values)
     layers, weights = _weights(checkpoint, settings, config, num_layers, target)
     name = "dflash" if weights.markov is None else "dspark"
     rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
@@ -145,10 +142,12 @@ def _spread(values: Mapping[str, Any], target: Target) -> list[int]:
 def _check(checkpoint: Checkpoint, settings: _Settings, num_layers: int, target: Target) -> None:
     """Raise ModelError where names, sizes or settings cannot be."""
     folder = checkpoint.folder.name
-    names = (*LAYER_TENSORS, *_HEADS, "input_layernorm.weight")
+    names = (*LAYER_TENSORS, *HEAD_NORMS, "input_layernorm.weight")
     required = {f"layers.{index}.{name}" for index in range(num_layers) for name in names}
     optional = {"embed_tokens.weight", "lm_head.weight", "d2t", "t2d", *_MARKOV, *_CONFIDENCE}
-    checkpoint.check_names(required | {"fc.weight", "hidden_norm.weight", "norm.weight"}, optional)
+    checkpoint.check_names(
+        required | {"fc.weight", "hidden_norm.weight", "norm.weight"}, optional, layout=settings.layout
+    )
     if settings.block_size < 2:
         raise ModelError(f"the block size of {folder} is {settings.block_size}; it must be at least 2.")
     if not 0 <= settings.mask_token_id < target.lm.vocab_size:
@@ -168,8 +167,9 @@ def _check(checkpoint: Checkpoint, settings: _Settings, num_layers: int, target:
 def _weights(
     checkpoint: Checkpoint, settings: _Settings, config: LlamaConfig, num_layers: int, target: Target
 ) -> tuple[tuple[int, ...], BlockWeights]:
-    layers, fc = checkpoint.features(settings.feature_layers, target)
+    layers, order = checkpoint.features(settings.feature_layers, target)
     checkpoint.check_width(len(checkpoint.tensors["norm.weight"]), 1, target)
+    fc = in_order(checkpoint.tensors["fc.weight"], order)
     parts = Parts({**checkpoint.tensors, "fc.weight": fc}, target)
     has_markov, has_confidence = _MARKOV[0] in checkpoint.tensors, _CONFIDENCE[0] in checkpoint.tensors
     return layers, BlockWeights(

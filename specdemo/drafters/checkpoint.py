@@ -22,7 +22,6 @@ class Checkpoint:
     """What a folder holds: `values` of config.json, `tensors` by their published names."""
 
     folder: Path
-    layout: str
     values: dict[str, Any]
     tensors: dict[str, Tensor]
 
@@ -38,15 +37,15 @@ class Checkpoint:
             raise ModelError(f"{path} is not JSON ({error}); it must be the configuration of a drafter.") from None
         if not isinstance(values, dict):
             raise ModelError(f"{path} holds a {type(values).__name__}; it must be the configuration of a drafter.")
-        return cls(folder, layout, values, _read_tensors(folder))
+        return cls(folder, values, _read_tensors(folder))
 
-    def check_names(self, required: Collection[str], optional: Collection[str] = ()) -> None:
+    def check_names(self, required: Collection[str], optional: Collection[str], *, layout: str) -> None:
         """Raise ModelError unless the tensors are those of the layout, no fewer and no more."""
         found = set(self.tensors)
         missing, unexpected = sorted(set(required) - found), sorted(found - set(required) - set(optional))
         if missing or unexpected:
             raise ModelError(
-                f"{self.folder.name} is not in the {self.layout} layout: missing {missing}, unexpected {unexpected}."
+                f"{self.folder.name} is not in the {layout} layout: missing {missing}, unexpected {unexpected}."
             )
 
     def word_ids(self, vocab_size: int) -> Tensor | None:
@@ -70,8 +69,8 @@ class Checkpoint:
             )
         return ids
 
-    def features(self, layers: Sequence[int], target: Target) -> tuple[tuple[int, ...], Tensor]:
-        """The hidden states that `fc.weight` reads, ascending, and its columns in that order.
+    def features(self, layers: Sequence[int], target: Target) -> tuple[tuple[int, ...], list[int]]:
+        """The hidden states that `fc.weight` reads, ascending, and where each of them stands in it.
 
         Raises ModelError where a layer does not exist before the target's final norm, or the widths differ.
         """
@@ -80,10 +79,9 @@ class Checkpoint:
             raise ModelError(
                 f"the drafter reads the hidden states {list(layers)}; this target has 0 to {num_layers - 1}."
             )
-        weight = self.tensors["fc.weight"]
-        self.check_width(weight.shape[1], len(layers), target)
-        blocks, order = weight.chunk(len(layers), 1), sorted(range(len(layers)), key=layers.__getitem__)
-        return tuple(layers[i] for i in order), torch.cat([blocks[i] for i in order], 1)
+        self.check_width(self.tensors["fc.weight"].shape[1], len(layers), target)
+        order = sorted(range(len(layers)), key=layers.__getitem__)
+        return tuple(layers[i] for i in order), order
 
     def check_width(self, read: int, num_features: int, target: Target) -> None:
         """Raise ModelError unless `read` numbers a token are `num_features` hidden states of the target."""
@@ -122,6 +120,12 @@ class Parts:
     def linear(self, *names: str) -> Int8Linear:
         """The same as a product."""
         return Int8Linear(self.tensor(*names))
+
+
+def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
+    """The equal parts of the last dimension in another order."""
+    parts = tensor.chunk(len(order), -1)
+    return torch.cat([parts[i] for i in order], -1)
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:

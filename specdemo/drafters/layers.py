@@ -3,12 +3,14 @@
 Shapes: T rows, D hidden size, H query heads, G key/value heads, E head size.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
+from transformers import LlamaConfig
 
 from specdemo.drafters.checkpoint import Checkpoint, Parts
 from specdemo.int8_linear import Int8Linear
@@ -22,6 +24,14 @@ _LINEARS = (
 )
 LAYER_TENSORS = tuple(f"{name}.weight" for name in (*_LINEARS, "post_attention_layernorm"))
 """Published names, behind the layer's prefix; what else a layer has depends on its family."""
+HEAD_NORMS = ("self_attn.q_norm.weight", "self_attn.k_norm.weight")
+_CONFIG_KEYS = ("hidden_size", "num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps", "rope_theta")
+_CONFIG_KEYS += ("rope_parameters", "rope_scaling", "max_position_embeddings")
+
+
+def layer_config(values: Mapping[str, Any]) -> LlamaConfig:
+    """What a layer's sizes and rotary embedding are, from the configuration it was published with."""
+    return LlamaConfig(**{key: values[key] for key in _CONFIG_KEYS if key in values})
 
 
 @dataclass(frozen=True, slots=True)

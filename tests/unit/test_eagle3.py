@@ -1,18 +1,21 @@
 """EAGLE-3 checkpoints in the official layout: what is read, what is refused, and drafts that are what was trained."""
 
+import json
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch.nn import functional as F  # noqa: N812
 
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.errors import ModelError
 from specdemo.train.batches import Batch
 from specdemo.train.eagle3 import Eagle3, make
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
-from tests.students import NUM_TOKENS, answer_to, change_config, change_tensors, labelled
+from tests.students import NUM_TOKENS, answer_to, change_config, change_tensors, config_of, labelled
 
 LAYERS = [0, 1, 2]
 VOCABULARY = torch.arange(0, VOCAB_SIZE - 9)  # all but a few words
@@ -87,6 +90,57 @@ def test_features_may_be_named_in_any_order(student: Eagle3, folder: Path) -> No
     torch.testing.assert_close(drafter.cell.fc.weight, student.fc.weight.detach())
 
 
+def as_speculators(folder: Path, **flags: object) -> None:
+    """The same weights as speculators names them."""
+    rename(folder, "midlayer.", "layers.0.")
+    values = config_of(folder)
+    layer = {k: values.pop(k) for k in list(values) if k not in ("draft_vocab_size",)}
+    written = {"speculators_model_type": "eagle3", "transformer_layer_config": layer, **values, **flags}
+    (folder / "config.json").write_text(json.dumps({**written, "eagle_aux_hidden_state_layer_ids": LAYERS}))
+
+
+def as_deepspec(folder: Path) -> None:
+    """As DeepSpec names them, layers by their output, -1 the embedding; the words stay cut, which it never does."""
+    rename(folder, "midlayer.", "layers.0.")
+    ids = [layer - 1 for layer in LAYERS]
+    change_config(folder, architectures=["Qwen3Eagle3Model"], target_layer_ids=ids, eagle_config=None)
+
+
+def rename(folder: Path, old: str, new: str) -> None:
+    tensors = {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()}
+    renamed = {k.replace(old, new): v for k, v in tensors.items() if k.startswith(old)}
+    change_tensors(folder, **renamed, **{k: None for k in tensors if k.startswith(old)})
+
+
+@pytest.mark.parametrize("write", [as_speculators, as_deepspec])
+def test_other_layouts_of_the_same_weights_draft_the_same(write: Callable[[Path], None], folder: Path) -> None:
+    settings = {"num_draft_tokens": 4, "max_new_tokens": NUM_TOKENS}
+    expected = rounds_of(run(make_target(), load_eagle3(folder, make_target()), PROMPT, **settings))
+    write(folder)
+    found = rounds_of(run(make_target(), load_eagle3(folder, make_target()), PROMPT, **settings))
+    assert [event.draft_token_ids for event in found] == [event.draft_token_ids for event in expected]
+
+
+def test_the_flags_of_speculators_normalise_where_they_say(folder: Path) -> None:
+    plain_cell = load_eagle3(folder, make_target()).cell
+    as_speculators(folder, norm_before_residual=True, norm_output=True)
+    scales = {f"fc_norm.{i}.weight": torch.full((128,), 1.0 + i).half() for i in range(3)}
+    change_tensors(folder, **scales)
+    cell = load_eagle3(folder, make_target()).cell
+    x, features = torch.randn(2, 128), torch.randn(2, 3 * 128)
+    normed = [F.rms_norm(part, (128,), eps=cell.layer.epsilon) for part in features.chunk(3, -1)]
+    scaled = torch.cat([(1.0 + i) * part for i, part in enumerate(normed)], -1)
+    torch.testing.assert_close(cell.read_features(features), plain_cell.fc(scaled), rtol=1e-3, atol=1e-3)
+    rows, residual = cell.combine(x, x)
+    torch.testing.assert_close(residual, rows[:, 128:])
+    newest, logits = cell.finish(x)
+    expected = F.rms_norm(x, (128,), cell.norms[2], cell.layer.epsilon)
+    torch.testing.assert_close(newest, expected)
+    assert torch.equal(plain_cell.finish(x)[0], x)
+    assert torch.equal(plain_cell.finish(x)[1], logits)
+    assert torch.equal(plain_cell.combine(x, x)[1], x)
+
+
 def as_bin(folder: Path, content: object) -> None:
     for path in folder.glob("*.safetensors"):
         path.unlink()
@@ -111,6 +165,10 @@ REFUSED = {
     "a file cut short": (
         lambda folder: [path.write_bytes(path.read_bytes()[:100]) for path in folder.glob("*.safetensors")],
         "cannot be read",
+    ),
+    "another network": (
+        lambda folder: change_config(folder, speculators_model_type="peagle"),
+        "another network",
     ),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
     "a list in place of a configuration": (lambda folder: (folder / "config.json").write_text("[]"), "holds a list"),
