@@ -36,6 +36,9 @@ TARGETS = {
     )
 }
 
+PRECISIONS = ("auto", "float32", "bfloat16", "int4")
+"""Of the target: "auto" is float32 on a CPU and bfloat16 on CUDA."""
+
 DRAFTER_LABELS = {
     "none": "none (plain decoding)",
     "ngram": "n-gram: copies what followed the same words before",
@@ -75,3 +78,9 @@ def check_drafter_name(spec: str) -> None:
         check_drafter_name(setting)
     if name not in DRAFTER_LABELS:
         raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
+
+
+def check_precision(precision: str) -> None:
+    """Raise SettingsError unless it is one of PRECISIONS."""
+    if precision not in PRECISIONS:
+        raise SettingsError(f"the precision is {precision!r}; it must be one of {', '.join(PRECISIONS)}.")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from specdemo import space
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, TARGETS, check_drafter_name
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
 from specdemo.console import Show, loading_bar
 from specdemo.errors import SettingsError, SpecdemoError
 from specdemo.events import Finished
@@ -105,12 +105,19 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     add("--system", default="", metavar="TEXT", help="the system turn; the template's own by default")
     add("--raw", action="store_true", help="no chat template: the prompt as it is")
     add("--stop", action="append", default=[], metavar="TEXT", help="a string that ends the answer; repeatable")
+    _add_precision(command)
     add("--evidence", action="store_true", help="with the numbers behind every verdict")
+
+
+def _add_precision(command: argparse.ArgumentParser) -> None:
+    names = ", ".join(PRECISIONS)
+    command.add_argument("--precision", default="auto", metavar="NAME", help=f"the target's: {names}")
 
 
 def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--target", default=EMBEDDED_TARGET, metavar="NAME")
+    _add_precision(command)
     add("--drafter", action="append", metavar="NAME", help="repeatable; all by default")
     add("--k", action="append", metavar="N", help="repeatable; 1 2 4 8 by default")
     add("--temperature", action="append", type=float, metavar="T", help="repeatable; 0 by default")
@@ -168,7 +175,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     bench = import_module("specdemo.bench")
     plan = bench.make_plan(arguments)
     with loading_bar() as progress:
-        engine = import_module("specdemo.engine").Engine.load(arguments.target, progress)
+        check_precision(arguments.precision)
+        engine = import_module("specdemo.engine").Engine.load(arguments.target, progress).at(arguments.precision)
     track = Show(is_quiet=True).track
     if arguments.profile:
         drafters = list(dict.fromkeys(configuration.drafter for configuration in plan.configurations))
@@ -198,12 +206,14 @@ def _request(arguments: argparse.Namespace) -> RaceRequest:
     )
     check_prompt(arguments.prompt, arguments.system)
     check_drafter_name(arguments.drafter)
+    check_precision(arguments.precision)
     return RaceRequest(
         prompt=arguments.prompt,
         target=arguments.target,
         drafter=arguments.drafter,
         system=arguments.system,
         raw=arguments.raw,
+        precision=arguments.precision,
         settings=settings,
     )
 
@@ -217,7 +227,7 @@ def parse_k(text: str) -> int:
 
 def _load(request: RaceRequest) -> "Engine":
     with loading_bar() as progress:
-        engine = import_module("specdemo.engine").Engine.load(request.target, progress)
+        engine = import_module("specdemo.engine").Engine.load(request.target, progress).at(request.precision)
         engine.encode(request)
         progress("Preparing the drafter.", None)
         engine.warm_up(request.drafter)

@@ -25,6 +25,7 @@ from specdemo.errors import PromptError
 from specdemo.events import Event, Finished, Round
 from specdemo.kernels import llama as kernels
 from specdemo.loading import load_named_target
+from specdemo.precision import in_precision
 from specdemo.race import LaneUpdate, RaceRequest, race
 from specdemo.settings import DecodeSettings
 from specdemo.spans import LaneSpans, Span
@@ -41,6 +42,7 @@ class Engine:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._drafters: dict[str, Drafter] = {}
+        self._others: dict[str, Engine] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -48,6 +50,14 @@ class Engine:
         """Fetch where needed, then load; raises ModelError in one sentence. What is not compiled yet is, meanwhile."""
         threading.Thread(target=kernels.prepare, daemon=True, name="compile-kernels").start()
         return cls(load_named_target(name, progress))
+
+    def at(self, precision: str) -> "Engine":
+        """The engine with its target at another precision, made at its first use; see precision.in_precision."""
+        with self._lock:
+            if precision not in self._others:
+                target = in_precision(self.target, precision)
+                self._others[precision] = self if target is self.target else Engine(target)
+            return self._others[precision]
 
     def drafter(self, spec: str) -> Drafter:
         """The drafter `spec` names, made at its first use."""
@@ -102,7 +112,7 @@ class Engine:
             "target_bytes": self.target.lm.weight_bytes,
             "drafter": drafter,
             "drafter_bytes": made.memory_bytes,
-            "dtype": str(self.target.lm.dtype).removeprefix("torch."),
+            "dtype": self.target.precision,
             "device": device_name(self.target.lm.device),
             "num_threads": torch.get_num_threads(),
             "specdemo": __version__,

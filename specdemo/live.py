@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name, reads_a_folder
+from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name, check_precision, reads_a_folder
 from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
@@ -59,6 +59,7 @@ class LiveSource:
         """See race.EventSource.check."""
         check_prompt(request.prompt, request.system)
         check_drafter_name(request.drafter)
+        check_precision(request.precision)
         if reads_a_folder(request.drafter):
             # A visitor of a shared page must not make it read any folder or download any repository.
             raise SettingsError(
@@ -73,11 +74,11 @@ class LiveSource:
         """See race.EventSource.race."""
         self.check(request)
         with self._device_lock:
-            yield from self._device.iterate(lambda: self._ready_engine().race(request))
+            yield from self._device.iterate(lambda: self._ready_engine().at(request.precision).race(request))
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""
-        return self._ready_engine().provenance(request.drafter)
+        return self._ready_engine().at(request.precision).provenance(request.drafter)
 
     def _ready_engine(self) -> "Engine":
         if self._engine is None:

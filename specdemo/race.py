@@ -57,7 +57,7 @@ class RaceRequest:
     """What a person asks for: a prompt for a target, a drafter, and the settings of both lanes.
 
     `raw` feeds the prompt as it is instead of through the chat template; `system` is the system turn ("" = the
-    template's own).
+    template's own); `precision` is the target's, one of catalog.PRECISIONS.
     """
 
     prompt: str
@@ -66,6 +66,7 @@ class RaceRequest:
     target: str = "smollm2-135m-instruct"
     system: str = ""
     raw: bool = False
+    precision: str = "auto"
 
 
 @dataclass(frozen=True, slots=True)

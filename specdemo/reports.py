@@ -44,5 +44,6 @@ def request_document(request: RaceRequest) -> dict[str, Any]:
         "drafter": request.drafter,
         "system": request.system,
         "raw": request.raw,
+        "precision": request.precision,
         "settings": request.settings.to_dict(),
     }

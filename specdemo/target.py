@@ -20,7 +20,7 @@ from specdemo.llama import LlamaLM
 class Target:
     """Loaded once and shared by all sessions.
 
-    `gguf_path` is the file the weights came from, where they came from one.
+    `gguf_path` is the file the weights came from, where they came from one; `precision` is one of catalog.PRECISIONS.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Target:
     lm: CausalLM
     eos_token_ids: frozenset[int]
     context_length: int
+    precision: str
     gguf_path: Path | None = None
 
     @classmethod
@@ -44,7 +45,9 @@ class Target:
     ) -> "Target":
         """Wrap a loaded model; Llama weights take the short pass, everything else transformers' own."""
         lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
-        return cls(name, revision, model, tokenizer, lm, _eos_ids(model, tokenizer), lm.context_length, gguf_path)
+        precision = str(lm.dtype).removeprefix("torch.")
+        eos_ids = _eos_ids(model, tokenizer)
+        return cls(name, revision, model, tokenizer, lm, eos_ids, lm.context_length, precision, gguf_path)
 
     def open(self, feature_layers: Sequence[int] = ()) -> "TargetSession":
         """A fresh generation; its passes keep the hidden states at `feature_layers` (see CausalLM.open)."""

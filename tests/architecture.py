@@ -32,6 +32,7 @@ LAYERS = {
             "weights",
             "conversion",
             "loading",
+            "precision",
             "drafters",
         ),
         3,
