@@ -13,9 +13,13 @@ function language() {
   return code.startsWith("zh") ? "zh" : "en";
 }
 
-// A drafter that has no name in this language is called as the server called it.
-function drafterText(head) {
-  return DRAFTERS[language()]?.[head.drafter_name] ?? head.drafter;
+// The short name of a drafter as the command line calls it; of `NAME:SETTING` with the setting, which may be a drafter.
+function drafterText(name) {
+  const names = new Map(Object.entries(DRAFTERS[language()]));
+  const [family, ...settings] = name.split(":");
+  const setting = settings.join(":");
+  if (names.has(name) || !names.has(family)) return names.get(name) ?? name;
+  return `${names.get(family)} (${names.get(setting) ?? setting})`;
 }
 
 function say(key, values) {

@@ -37,16 +37,16 @@ TARGETS = {
 }
 
 DRAFTER_LABELS = {
-    "none": "none (plain decoding)",
+    "none": "none: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
-    "ngram:static": "n-gram, then what the target usually writes next",
-    "quantized": "the target itself in four bits",
+    "ngram:static": "n-gram + table: then what the target usually writes next",
+    "quantized": "four-bit target: the target's own weights in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
-    "draft-model": "a small trained model",
-    "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
-    "early-exit": "the target's first layers",
+    "draft-model": "draft model: a small language model of the same vocabulary",
+    "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
+    "early-exit": "early exit: the target's first layers",
 }
-"""Names as on the command line, with a few plain words; the order is that of the menu."""
+"""Names as on the command line, in the order of the menu, each with its line: the short name, a colon, what it does."""
 
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",

@@ -19,7 +19,7 @@ from specdemo.ui.head import race_head
 from specdemo.ui.news import RunningRaces
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import drafter_label, language_of, sentence
+from specdemo.ui.texts import drafter_label, language_of, sentence, short_name
 from specdemo.ui.view import IDLE
 from specdemo.ui.wire import RaceWire, verdict
 
@@ -137,7 +137,7 @@ class PageHandlers:
         return self._wire(self._trace_of(wanted), "live").value("failed", message=message)
 
     def _wire(self, trace: Trace, origin: str) -> RaceWire:
-        return RaceWire(race_head(trace, origin, self._source.drafters()))
+        return RaceWire(race_head(trace, origin))
 
     def _trace_of(self, wanted: RaceRequest) -> Trace:
         record = RaceRecord()
@@ -149,7 +149,7 @@ class PageHandlers:
         drafters = self._source.drafters()
         choices = [(drafter_label(language, info.name, info.label), info.name) for info in drafters]
         labels = {name: label for label, name in choices}
-        notes = " ".join(f"{labels[info.name]}: {info.note}" for info in drafters if info.note)
+        notes = " ".join(f"{short_name(labels[info.name])}: {info.note}" for info in drafters if info.note)
         return gr.Dropdown(choices=choices, value=drafters[0].name if drafters else None, info=notes or None)
 
 

@@ -1,14 +1,16 @@
 """Every sentence of the page in English and Chinese. Knows no component and no layout.
 
 `LABELS` are Gradio's labels, translated by Gradio; `VIEW` are the texts of the race component, which translates itself;
-`SENTENCES` are the notices that the server writes; `DRAFTERS` name the drafters, whose own labels are English.
+`SENTENCES` are the notices that the server writes; `DRAFTERS` are the drafters' lines, which `catalog` has in English.
 Placeholders are `{name}`. `zh` is simplified, `zh-TW` traditional Chinese.
 """
 
+import re
 from typing import Any
 
 import gradio as gr
 
+from specdemo.catalog import DRAFTER_LABELS
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -127,18 +129,20 @@ SENTENCES: dict[str, dict[str, str]] = {
 
 DRAFTERS: dict[str, dict[str, str]] = {
     "zh": {
-        "none": "无（普通解码）",
+        "none": "无：普通解码",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
-        "ngram:static": "n-gram，再加目标模型常写的接续",
-        "quantized": "四位精度的目标模型",
+        "ngram:static": "n-gram + 表：再查目标模型常写的接续",
+        "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
-        "draft-model": "训练好的小模型",
-        "hybrid": "文本重复处用 n-gram，其余用 EAGLE-3",
-        "early-exit": "目标模型的前几层",
+        "draft-model": "独立小模型：词表相同的小语言模型",
+        "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
+        "early-exit": "提前退出：只算目标模型的前几层",
     },
     "zh-TW": DRAFTERS_TRADITIONAL,
 }
-"""By the names of `catalog.DRAFTER_LABELS`."""
+"""By the names of `catalog.DRAFTER_LABELS`, and in its form: the short name, a colon, what the drafter does."""
+
+_COLON = re.compile("[:：]")
 
 _TRADITIONAL = ("zh-tw", "zh-hk", "zh-mo", "zh-hant")
 
@@ -154,6 +158,16 @@ def language_of(request: gr.Request | None) -> str:
 def drafter_label(language: str, name: str, label: str) -> str:
     """A drafter in a language; its own label where there is no translation."""
     return DRAFTERS.get(language, {}).get(name, label)
+
+
+def drafter_names(language: str) -> dict[str, str]:
+    """The drafters' short names, for lanes and sentences."""
+    return {name: short_name(line) for name, line in DRAFTERS.get(language, DRAFTER_LABELS).items()}
+
+
+def short_name(line: str) -> str:
+    """What stands before the colon of a drafter's line."""
+    return _COLON.split(line)[0]
 
 
 def sentence(language: str, key: str, **values: Any) -> str:

@@ -56,14 +56,14 @@ SENTENCES_TRADITIONAL: dict[str, str] = {
 }
 
 DRAFTERS_TRADITIONAL: dict[str, str] = {
-    "none": "無（普通解碼）",
+    "none": "無：普通解碼",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
-    "ngram:static": "n-gram，再加目標模型常寫的接續",
-    "quantized": "四位精度的目標模型",
+    "ngram:static": "n-gram + 表：再查目標模型常寫的接續",
+    "quantized": "4 位元目標模型：目標模型自己的 4 位元權重",
     "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
-    "draft-model": "訓練好的小模型",
-    "hybrid": "文字重複處用 n-gram，其餘用 EAGLE-3",
-    "early-exit": "目標模型的前幾層",
+    "draft-model": "獨立小模型：詞表相同的小語言模型",
+    "hybrid": "混合：文字重複處用 n-gram，其餘用 EAGLE-3",
+    "early-exit": "提前退出：只算目標模型的前幾層",
 }
 
 VIEW_TRADITIONAL: dict[str, str] = {
@@ -71,8 +71,8 @@ VIEW_TRADITIONAL: dict[str, str] = {
     "plain": "普通解碼",
     "plain_sub": "每次前向計算一個詞元",
     "speculative": "投機解碼",
-    "speculative_sub": "{drafter} 起草，K = {k}",
-    "adaptive_sub": "{drafter} 起草，K 自適應，最多 {k}",
+    "speculative_sub": "草稿模型：{drafter} · K = {k}",
+    "adaptive_sub": "草稿模型：{drafter} · 自適應 K ≤ {k}",
     "memory": "記憶體 +{bytes}",
     "rate_unit": "詞元/秒",
     "counts": "{tokens} 詞元 · {seconds} 秒 · {passes} 次前向計算 · {bytes} · 首詞元 {first} 秒",
@@ -109,6 +109,7 @@ VIEW_TRADITIONAL: dict[str, str] = {
     "verify": "驗證",
     "rest": "其他",
     "ms": "毫秒",
+    "s": "秒",
     "round": "第 {index} 輪",
     "round_none": "投機賽道的每一輪都在這裡展開：起草了什麼，目標模型怎麼判。",
     "round_drafted": "已起草，目標模型正在驗證",

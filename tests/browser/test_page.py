@@ -1,13 +1,15 @@
 """The page without a race: recorded races, the player, files, languages, sizes, themes."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from specdemo.traces import load
-from tests.browser.conftest import serve
+from specdemo.traces import load, save
+from tests.browser.conftest import recorded_race, serve
 from tests.fakes_ui import ScriptedSource
 
 OpenPage = Callable[..., Page]
@@ -117,8 +119,8 @@ def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPag
 @pytest.mark.parametrize(
     ("locale", "race", "heading", "drafter"),
     [
-        ("zh-CN", "\u5f00\u8d5b", "\u666e\u901a\u89e3\u7801", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6807\u6a21\u578b"),
-        ("zh-TW", "\u958b\u8cfd", "\u666e\u901a\u89e3\u78bc", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6a19\u6a21\u578b"),
+        ("zh-CN", "\u5f00\u8d5b", "\u666e\u901a\u89e3\u7801", "4 \u6bd4\u7279\u76ee\u6807\u6a21\u578b"),
+        ("zh-TW", "\u958b\u8cfd", "\u666e\u901a\u89e3\u78bc", "4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b"),
     ],
 )
 def test_chinese_browsers_read_their_chinese(
@@ -128,9 +130,30 @@ def test_chinese_browsers_read_their_chinese(
     expect(page.locator("#race-button")).to_have_text(race)
     expect(page.locator("[data-lane=plain] h2")).to_contain_text(heading)
     expect(page.locator("[data-ref=speculativeSub]")).to_contain_text(drafter)
-    expect(page.locator("#drafter input")).to_have_value(drafter)
+    expect(page.locator("#drafter input")).to_have_value(re.compile(f"^{drafter}\uff1a"))
     page.evaluate("document.documentElement.lang = 'en'")
     expect(page.locator("[data-lane=plain] h2")).to_contain_text("Plain decoding")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("early-exit", "early exit"),
+        ("ngram:static", "n-gram + table"),
+        ("ngram:2-5", "n-gram (2-5)"),
+        ("hybrid:quantized", "hybrid (four-bit target)"),
+        ("eagle3:some/folder:x", "EAGLE-3 (some/folder:x)"),
+        ("constructor", "constructor"),
+    ],
+)
+def test_the_lane_calls_a_drafter_by_its_short_name(open_page: OpenPage, tmp_path: Path, name: str, text: str) -> None:
+    trace = recorded_race("leaves", "chat", ScriptedSource())
+    save(replace(trace, request={**trace.request, "drafter": name}), tmp_path / "race.json")
+    page = open_page()
+    with page.expect_file_chooser() as chooser:
+        page.click("[data-ref=open]")
+    chooser.value.set_files(tmp_path / "race.json")
+    expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"drafter: {text} \u00b7 K = 4")
 
 
 def test_without_motion_no_draft_flickers(open_page: OpenPage) -> None:

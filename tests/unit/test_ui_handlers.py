@@ -1,5 +1,6 @@
 """The page's events without a browser: what is refused, what a session keeps, what ends a run."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import race_head
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, language_of
+from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, drafter_names, language_of
 from specdemo.ui.view_texts import VIEW
 from tests.fakes_ui import ScriptedSource
 
@@ -237,6 +238,15 @@ def test_every_drafter_has_a_name_in_every_language(language: str) -> None:
     assert DRAFTERS[language].keys() == DRAFTER_LABELS.keys()
 
 
+@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
+def test_every_line_of_a_drafter_begins_with_a_short_name_of_its_own(language: str) -> None:
+    lines, names = DRAFTERS.get(language, DRAFTER_LABELS), drafter_names(language)
+    for name, line in lines.items():
+        assert re.fullmatch(r"[^:\uff1a]{1,17}(: |\uff1a)\S.+", line), f"{name} needs a line `SHORT NAME: what it does`"
+        assert line.startswith(names[name])
+    assert len(set(names.values())) == len(names)
+
+
 def test_traditional_chinese_holds_no_simplified_characters() -> None:
     only_simplified = set("\u8bcd\u8fd9\u4e2a\u65f6\u5f00\u8d5b\u7801\u8f93\u53d1\u4e3a\u8bf7\u8fd8\u6ca1\u9898\u95ed")
     for texts in (LABELS, SENTENCES, VIEW, DRAFTERS):
@@ -261,6 +271,6 @@ def test_the_language_is_the_browsers_first(header: str, language: str) -> None:
 
 def test_the_menu_of_drafters_speaks_chinese_and_a_note_stays_behind_its_name(tmp_path: Path) -> None:
     _, menu, _ = page(ScriptedSource(), tmp_path).engine(Visit("zh-TW"))  # type: ignore[arg-type]
-    assert menu.choices[0] == ("\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6a19\u6a21\u578b", "quantized")
-    assert menu.info.startswith("n-gram\uff1a")
-    assert menu.info.endswith(": no weights")
+    assert menu.choices[0] == (DRAFTERS["zh-TW"]["quantized"], "quantized")
+    assert menu.choices[0][0].startswith("4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b\uff1a")
+    assert menu.info == "n-gram: no weights"
