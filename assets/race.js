@@ -286,6 +286,7 @@ document.addEventListener("click", ({ target }) => {
 new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
 watch("value", () => receive(props.value));
 watch("engine", showEngine);
+turnChinese();
 receive(props.value);
 translateAll();
 endStartupSpinner();

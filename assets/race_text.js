@@ -7,10 +7,25 @@ const STATUS_TEXTS = {
   a: "accepted", r: "rejected", d: "discarded", c: "corrected", b: "bonus", p: "plain_token", u: "unused", w: "pending",
 };
 
+// The page's language by the code of a browser's or a document's.
+function languageOf(code) {
+  if (/^zh-(tw|hk|mo|hant)/i.test(code)) return "zh-TW";
+  return /^zh(-|$)/i.test(code) ? "zh" : "en";
+}
+
 function language() {
-  const code = document.documentElement.lang.toLowerCase();
-  if (/^zh-(tw|hk|mo|hant)/.test(code)) return "zh-TW";
-  return code.startsWith("zh") ? "zh" : "en";
+  return languageOf(document.documentElement.lang);
+}
+
+// Gradio knows Chinese as zh-CN and zh-TW alone: a browser set to zh-HK, zh-Hant-HK or plain zh gets English. For it the
+// race turns Chinese at once, and Gradio's labels by the switch of its own settings, in the module that holds it.
+async function turnChinese() {
+  const code = { zh: "zh-CN", "zh-TW": "zh-TW" }[languageOf(navigator.language)];
+  if (!code || language() !== "en") return;
+  document.documentElement.lang = code;
+  const addresses = performance.getEntriesByType("resource").map(({ name }) => name);
+  const core = addresses.find((address) => /\/assets\/core-[\w-]+\.js$/.test(address));
+  if (core) (await import(core)).changeLocale?.(code);
 }
 
 // The short name of a drafter as the command line calls it; of `NAME:SETTING` with the setting, which may be a drafter.
@@ -26,6 +41,11 @@ function say(key, values) {
   const text = TEXTS[language()][key];
   // A replacer function: a `$&` inside a value must stay as it is.
   return values ? text.replace(/\{(\w+)\}/g, (mark, name) => (name in values ? String(values[name]) : mark)) : text;
+}
+
+// A note is the key of a text with its values, or words in English.
+function noteText(note) {
+  return typeof note === "string" ? say("details", { message: note }) : say(...note);
 }
 
 function visible(text) {

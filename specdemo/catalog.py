@@ -1,5 +1,6 @@
 """Targets and drafters as data: what exists, under which name, and where its bytes come from. Loads nothing."""
 
+import re
 from dataclasses import dataclass
 
 from specdemo.errors import SettingsError
@@ -48,12 +49,33 @@ DRAFTER_LABELS = {
 }
 """Names as on the command line, in the order of the menu, each with its line: the short name, a colon, what it does."""
 
+DRAFTER_NOTES = {
+    "note_context_full": "the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts.",
+    "note_no_four_bit": "the four-bit drafter does not run here: {error}",
+    "note_too_dear": "a pass of the four-bit drafter costs {cost} of a target pass on this machine, too much to pay",
+}
+"""What is said of a drafter beside a race or the menu; by these keys the page has it in its languages."""
+
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
     "eagle3": "smollm2-135m-instruct-eagle3",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
+
+
+def drafter_note(key: str, **values: object) -> str:
+    """A note filled in."""
+    return DRAFTER_NOTES[key].format(**values)
+
+
+def read_note(note: str) -> tuple[str, dict[str, str]] | None:
+    """Inverse of `drafter_note`; None for other words."""
+    for key, words in DRAFTER_NOTES.items():
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(words))
+        if match := re.fullmatch(pattern, note):
+            return key, match.groupdict()
+    return None
 
 
 def reads_a_folder(spec: str) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 import gradio as gr
 
 from specdemo.catalog import DRAFTER_LABELS
+from specdemo.prompts import load_prompts
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -107,6 +108,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unknown_trace": "There is no such recorded race. Pick one from the list.",
         "not_a_number": "{label} is empty; type a number.",
         "unexpected": "The race broke off: {message}",
+        "noted": "{drafter}: {note}",
     },
     "zh": {
         "cannot_race": "无法开赛",
@@ -123,6 +125,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unknown_trace": "没有这场录制的比赛。请从列表里选。",
         "not_a_number": "{label} 是空的，请填一个数。",
         "unexpected": "比赛中断：{message}",
+        "noted": "{drafter}：{note}",
     },
     "zh-TW": SENTENCES_TRADITIONAL,
 }
@@ -175,8 +178,16 @@ def sentence(language: str, key: str, **values: Any) -> str:
     return SENTENCES[language][key].format(**values)
 
 
+def race_labels(language: str) -> dict[str, str]:
+    """The recorded races of the example prompts in a language, by their `RecordedRace.label`."""
+    labels = {}
+    for example in load_prompts():
+        category = LABELS[language][f"category_{example.category}"]
+        labels[f"{example.category} · {example.titles['en']}"] = f"{category} · {example.titles[language]}"
+    return labels
+
+
 def gradio_labels() -> gr.I18n:
-    """The labels for `launch(i18n=...)`, under every code that a browser may be set to."""
-    simplified = dict.fromkeys(("zh", "zh-CN", "zh-SG", "zh-Hans"), LABELS["zh"])
-    traditional = dict.fromkeys(("zh-TW", "zh-HK", "zh-MO", "zh-Hant"), LABELS["zh-TW"])
-    return gr.I18n(en=LABELS["en"], **simplified, **traditional)
+    """The labels for `launch(i18n=...)`, under the codes that Gradio has; `race_text.js` leads all Chinese to them."""
+    codes = {"en": "en", "zh": "zh-CN", "zh-TW": "zh-TW"}
+    return gr.I18n(**{code: LABELS[language] | race_labels(language) for language, code in codes.items()})

@@ -53,6 +53,7 @@ SENTENCES_TRADITIONAL: dict[str, str] = {
     "unknown_trace": "沒有這場錄製的比賽。請從清單裡選。",
     "not_a_number": "{label} 是空的，請填一個數。",
     "unexpected": "比賽中斷：{message}",
+    "noted": "{drafter}：{note}",
 }
 
 DRAFTERS_TRADITIONAL: dict[str, str] = {
@@ -141,6 +142,9 @@ VIEW_TRADITIONAL: dict[str, str] = {
     "cancelled": "已停止。已顯示的內容保留，可以重播。",
     "lane_failed": "有一條賽道無法執行。",
     "details": "詳情（英文）：{message}",
+    "note_context_full": "草稿模型的上下文（{limit} 個詞元）已滿；其餘部分用較少的草稿解碼。",
+    "note_no_four_bit": "4 位元草稿模型在這裡無法執行（英文）：{error}",
+    "note_too_dear": "在這台機器上，4 位元草稿模型一次前向計算的代價是目標模型的 {cost} 倍，不划算",
     "failed_title": "比賽沒有跑成",
     "silent": "{seconds} 秒沒有訊息。如果連線斷了，請再按一次「開賽」。",
     "reason_eos": "文字結束",

@@ -1,5 +1,6 @@
 """The texts of the race component. The component fills `{name}` itself, as text."""
 
+from specdemo.catalog import DRAFTER_NOTES
 from specdemo.ui.texts_traditional import VIEW_TRADITIONAL
 
 VIEW: dict[str, dict[str, str]] = {
@@ -78,6 +79,7 @@ VIEW: dict[str, dict[str, str]] = {
         "cancelled": "Stopped. What was shown stays, and can be replayed.",
         "lane_failed": "One lane could not run.",
         "details": "{message}",
+        **DRAFTER_NOTES,
         "failed_title": "The race did not run",
         "silent": "No news for {seconds} s. If the connection was cut, press Race again.",
         "reason_eos": "end of text",
@@ -187,6 +189,9 @@ VIEW: dict[str, dict[str, str]] = {
         "cancelled": "已停止。已显示的内容保留，可以回放。",
         "lane_failed": "有一条赛道无法运行。",
         "details": "详情（英文）：{message}",
+        "note_context_full": "草稿模型的上下文（{limit} 个词元）已满；其余部分用较少的草稿解码。",
+        "note_no_four_bit": "4 比特草稿模型在这里无法运行（英文）：{error}",
+        "note_too_dear": "在这台机器上，4 比特草稿模型一次前向的代价是目标模型的 {cost} 倍，不划算",
         "failed_title": "比赛没有跑起来",
         "silent": "{seconds} 秒没有消息。如果连接断了，请再按一次“开赛”。",
         "reason_eos": "文本结束",

@@ -7,15 +7,17 @@ from typing import Any
 import gradio as gr
 import pytest
 
-from specdemo.catalog import DRAFTER_LABELS
+from specdemo.catalog import DRAFTER_LABELS, drafter_note
 from specdemo.errors import PromptError, SettingsError, SpecdemoError
+from specdemo.race import DrafterInfo
 from specdemo.traces import Trace, load, save
 from specdemo.ui.form import FIELDS, MAX_PROMPT_CHARS, checked_request
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import race_head
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, drafter_names, language_of
+from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, drafter_names, language_of, race_labels
+from specdemo.ui.view import ASSETS
 from specdemo.ui.view_texts import VIEW
 from tests.fakes_ui import ScriptedSource
 
@@ -247,9 +249,18 @@ def test_every_line_of_a_drafter_begins_with_a_short_name_of_its_own(language: s
     assert len(set(names.values())) == len(names)
 
 
+@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
+def test_every_recorded_race_that_ships_has_its_label_in_every_language(language: str) -> None:
+    labels = race_labels(language)
+    shipped = {label for label, _ in RecordedRaces(ASSETS / "traces").choices}
+    assert shipped <= labels.keys()
+    if language != "en":
+        assert all(not label.isascii() for label in labels.values())
+
+
 def test_traditional_chinese_holds_no_simplified_characters() -> None:
     only_simplified = set("\u8bcd\u8fd9\u4e2a\u65f6\u5f00\u8d5b\u7801\u8f93\u53d1\u4e3a\u8bf7\u8fd8\u6ca1\u9898\u95ed")
-    for texts in (LABELS, SENTENCES, VIEW, DRAFTERS):
+    for texts in (LABELS, SENTENCES, VIEW, DRAFTERS, {"zh-TW": race_labels("zh-TW")}):
         assert not only_simplified & set("".join(texts["zh-TW"].values()))
 
 
@@ -273,4 +284,16 @@ def test_the_menu_of_drafters_speaks_chinese_and_a_note_stays_behind_its_name(tm
     _, menu, _ = page(ScriptedSource(), tmp_path).engine(Visit("zh-TW"))  # type: ignore[arg-type]
     assert menu.choices[0] == (DRAFTERS["zh-TW"]["quantized"], "quantized")
     assert menu.choices[0][0].startswith("4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b\uff1a")
-    assert menu.info == "n-gram: no weights"
+    assert menu.info == "n-gram\uff1ano weights"
+
+
+def test_why_a_drafter_is_not_the_default_is_said_in_the_visitors_language(tmp_path: Path) -> None:
+    class Slow(ScriptedSource):
+        def drafters(self) -> tuple[DrafterInfo, ...]:
+            return (DrafterInfo("ngram", "n-gram: copies", drafter_note("note_too_dear", cost="0.93")),)
+
+    infos = [page(Slow(), tmp_path).engine(Visit(code))[1].info for code in ("en", "zh-CN", "zh-HK")]  # type: ignore[arg-type]
+    assert infos[0].startswith("n-gram: a pass of the four-bit drafter costs 0.93 of a target pass")
+    for info, words in zip(infos[1:], ("\u4e0d\u5212\u7b97", "\u524d\u5411\u8a08\u7b97"), strict=True):
+        assert words in info
+        assert "0.93" in info
