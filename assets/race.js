@@ -167,7 +167,7 @@ function showHead() {
   refs.machine.title = head?.machine ?? "";
   const key = head?.adaptive ? "adaptive_sub" : "speculative_sub";
   const memory = head?.drafter_bytes ? ` · ${say("memory", { bytes: bytes(head.drafter_bytes) })}` : "";
-  setText(refs.speculativeSub, head ? say(key, { drafter: drafterText(head), k: head.k }) + memory : "");
+  setText(refs.speculativeSub, head ? say(key, { drafter: drafterText(head.drafter), k: head.k }) + memory : "");
   refs.speculativeSub.title = refs.speculativeSub.textContent;
 }
 
@@ -286,6 +286,7 @@ document.addEventListener("click", ({ target }) => {
 new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
 watch("value", () => receive(props.value));
 watch("engine", showEngine);
+turnChinese();
 receive(props.value);
 translateAll();
 endStartupSpinner();

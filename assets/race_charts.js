@@ -38,7 +38,7 @@ function rateChart(host) {
       const [sx, sy] = [(width - left - 6) / axis, (bottom - 8) / scale];
       plot.setAttribute("transform", `translate(${left} ${bottom}) scale(${sx} ${-sy})`);
       setText(top, String(Math.round(scale)));
-      setText(last, number(axis, axis < 10 ? 1 : 0) + " s");
+      setText(last, `${number(axis, axis < 10 ? 1 : 0)} ${say("s")}`);
       this.placeNames(sx, sy);
     },
     placeNames(sx, sy) {

@@ -92,7 +92,7 @@ function paintEnds(lane, row) {
 function paintNotes(lane, notes) {
   const nodes = notes.map((note) => {
     const node = create("span", "race-note", lane.parts.notes);
-    node.textContent = note;
+    node.textContent = noteText(note);
     return node;
   });
   return () => nodes.forEach((node) => node.remove());
@@ -109,7 +109,7 @@ function paintFinish(lane, row) {
   const isFailed = row.reason === "failed";
   const place = isFailed ? ["p", "race-failed", lane.parts.text] : ["span", "race-note", lane.parts.notes];
   const message = row.message ? create(...place) : null;
-  if (message) message.textContent = say("details", { message: row.message });
+  if (message) message.textContent = noteText(row.message);
   lane.reason = row.reason;
   return () => {
     message?.remove();

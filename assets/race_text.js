@@ -7,21 +7,45 @@ const STATUS_TEXTS = {
   a: "accepted", r: "rejected", d: "discarded", c: "corrected", b: "bonus", p: "plain_token", u: "unused", w: "pending",
 };
 
-function language() {
-  const code = document.documentElement.lang.toLowerCase();
-  if (/^zh-(tw|hk|mo|hant)/.test(code)) return "zh-TW";
-  return code.startsWith("zh") ? "zh" : "en";
+// The page's language by the code of a browser's or a document's.
+function languageOf(code) {
+  if (/^zh-(tw|hk|mo|hant)/i.test(code)) return "zh-TW";
+  return /^zh(-|$)/i.test(code) ? "zh" : "en";
 }
 
-// A drafter that has no name in this language is called as the server called it.
-function drafterText(head) {
-  return DRAFTERS[language()]?.[head.drafter_name] ?? head.drafter;
+function language() {
+  return languageOf(document.documentElement.lang);
+}
+
+// Gradio knows Chinese as zh-CN and zh-TW alone: a browser set to zh-HK, zh-Hant-HK or plain zh gets English. For it the
+// race turns Chinese at once, and Gradio's labels by the switch of its own settings, in the module that holds it.
+async function turnChinese() {
+  const code = { zh: "zh-CN", "zh-TW": "zh-TW" }[languageOf(navigator.language)];
+  if (!code || language() !== "en") return;
+  document.documentElement.lang = code;
+  const addresses = performance.getEntriesByType("resource").map(({ name }) => name);
+  const core = addresses.find((address) => /\/assets\/core-[\w-]+\.js$/.test(address));
+  if (core) (await import(core)).changeLocale?.(code);
+}
+
+// The short name of a drafter as the command line calls it; of `NAME:SETTING` with the setting, which may be a drafter.
+function drafterText(name) {
+  const names = new Map(Object.entries(DRAFTERS[language()]));
+  const [family, ...settings] = name.split(":");
+  const setting = settings.join(":");
+  if (names.has(name) || !names.has(family)) return names.get(name) ?? name;
+  return `${names.get(family)} (${names.get(setting) ?? setting})`;
 }
 
 function say(key, values) {
   const text = TEXTS[language()][key];
   // A replacer function: a `$&` inside a value must stay as it is.
   return values ? text.replace(/\{(\w+)\}/g, (mark, name) => (name in values ? String(values[name]) : mark)) : text;
+}
+
+// A note is the key of a text with its values, or words in English.
+function noteText(note) {
+  return typeof note === "string" ? say("details", { message: note }) : say(...note);
 }
 
 function visible(text) {

@@ -76,6 +76,6 @@ function showStats(speculative, done) {
   const isWhole = done && !done.finish_reason.some((reason) => ["failed", "cancelled"].includes(reason));
   setText(refs.saved, isWhole ? String(done.passes_saved) : "–");
   const firsts = done ? done.time_to_first_token_seconds : lanes.map((lane) => lastRound(lane)?.f);
-  setText(refs.firstToken, firsts.map((value) => number(value, 2)).join(" / ") + " s");
+  setText(refs.firstToken, `${firsts.map((value) => number(value, 2)).join(" / ")} ${say("s")}`);
   setText(refs.divergence, !isWhole ? "–" : done.identical ? say("none") : String(done.first_divergence));
 }

@@ -1,5 +1,6 @@
 """Targets and drafters as data: what exists, under which name, and where its bytes come from. Loads nothing."""
 
+import re
 from dataclasses import dataclass
 
 from specdemo.errors import SettingsError
@@ -40,18 +41,26 @@ PRECISIONS = ("auto", "float32", "bfloat16", "int4")
 """Of the target: "auto" is float32 on a CPU and bfloat16 on CUDA."""
 
 DRAFTER_LABELS = {
-    "none": "none (plain decoding)",
+    "none": "none: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
-    "ngram:static": "n-gram, then what the target usually writes next",
-    "quantized": "the target itself in four bits",
+    "ngram:static": "n-gram + table: then what the target usually writes next",
+    "quantized": "four-bit target: the target's own weights in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
-    "dspark": "DSpark: a block in one pass, then token by token a bias",
+    "dspark": "DSpark: a block in one pass, a bias for each token after the one before",
     "dflash": "DFlash: a block of drafts in one pass",
-    "draft-model": "a small trained model",
-    "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
-    "early-exit": "the target's first layers",
+    "draft-model": "draft model: a small language model of the same vocabulary",
+    "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
+    "early-exit": "early exit: the target's first layers",
 }
-"""Names as on the command line, with a few plain words; the order is that of the menu."""
+"""Names as on the command line, in the order of the menu, each with its line: the short name, a colon, what it does."""
+
+DRAFTER_NOTES = {
+    "note_context_full": "the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts.",
+    "note_no_four_bit": "the four-bit drafter does not run here: {error}",
+    "note_slot": "by its weights slot {found} of a block predicts the next token, its configuration says slot {said}.",
+    "note_too_dear": "a pass of the four-bit drafter costs {cost} of a target pass on this machine, too much to pay",
+}
+"""What is said of a drafter beside a race or the menu; by these keys the page has it in its languages."""
 
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
@@ -61,6 +70,20 @@ SHIPPED_DRAFTERS = {
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
+
+
+def drafter_note(key: str, **values: object) -> str:
+    """A note filled in."""
+    return DRAFTER_NOTES[key].format(**values)
+
+
+def read_note(note: str) -> tuple[str, dict[str, str]] | None:
+    """Inverse of `drafter_note`; None for other words."""
+    for key, words in DRAFTER_NOTES.items():
+        pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(words))
+        if match := re.fullmatch(pattern, note):
+            return key, match.groupdict()
+    return None
 
 
 def reads_a_folder(spec: str) -> bool:

@@ -10,7 +10,14 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, check_drafter_name, check_precision, reads_a_folder
+from specdemo.catalog import (
+    DRAFTER_LABELS,
+    EMBEDDED_TARGET,
+    check_drafter_name,
+    check_precision,
+    drafter_note,
+    reads_a_folder,
+)
 from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
@@ -111,9 +118,9 @@ def _choose_default(engine: "Engine") -> DrafterInfo:
     try:
         cost = engine.relative_draft_cost(_PREFERRED)
     except (SpecdemoError, RuntimeError, NotImplementedError) as error:
-        reason = f"the four-bit drafter does not run here: {str(error).splitlines()[0]}"
+        reason = drafter_note("note_no_four_bit", error=str(error).splitlines()[0])
         return DrafterInfo(_FALLBACK, DRAFTER_LABELS[_FALLBACK], reason)
     if cost <= _HIGHEST_PAYING_COST:
         return DrafterInfo(_PREFERRED, DRAFTER_LABELS[_PREFERRED])
-    reason = f"a pass of the four-bit drafter costs {cost:.2f} of a target pass on this machine, too much to pay"
+    reason = drafter_note("note_too_dear", cost=f"{cost:.2f}")
     return DrafterInfo(_FALLBACK, DRAFTER_LABELS[_FALLBACK], reason)

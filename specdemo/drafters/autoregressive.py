@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from specdemo.acceptance import Draft
+from specdemo.catalog import drafter_note
 from specdemo.causal_lm import CausalLM, CausalLMSession
 from specdemo.drafters.chain import draw_chain
 from specdemo.llama import LlamaSession
@@ -55,8 +56,7 @@ class AutoregressiveSession:
         """Draw one token after the other, each from the settings' own distribution."""
         num_tokens = min(max_tokens, self._room())
         if num_tokens < max_tokens and not self.note:
-            limit = self._lm.context_length
-            self.note = f"the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts."
+            self.note = drafter_note("note_context_full", limit=self._lm.context_length)
         return draw_chain(self._sampler, self._ids, num_tokens, self._logits_after)
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 from transformers import LlamaConfig
 
+from specdemo.catalog import drafter_note
 from specdemo.drafters.block import BlockDrafter, BlockLayer, BlockWeights, MarkovHead
 from specdemo.drafters.checkpoint import Checkpoint, Parts, in_order
 from specdemo.drafters.layers import HEAD_NORMS, LAYER_TENSORS, Layer, WordHead, layer_config
@@ -57,7 +58,7 @@ def load_block(folder: Path, target: Target) -> BlockDrafter:
     name = "dflash" if weights.markov is None else "dspark"
     rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
     drafter = BlockDrafter(name, weights, layers, rotary)
-    return _probed(drafter, settings, target, folder.name)
+    return _probed(drafter, settings, target)
 
 
 def _settings(checkpoint: Checkpoint, target: Target) -> _Settings:
@@ -206,14 +207,11 @@ def _published(name: str) -> str:
     return _RENAMED.get(old, "") + name[len(old) :]
 
 
-def _probed(drafter: BlockDrafter, settings: _Settings, target: Target, folder: str) -> BlockDrafter:
+def _probed(drafter: BlockDrafter, settings: _Settings, target: Target) -> BlockDrafter:
     """The same drafter with the slot that the weights speak for, where the config leaves it open, or with a doubt."""
     better = first_slot_by_probe(drafter, target)
     if settings.first_slot is None:
         drafter.weights = replace(drafter.weights, first_slot=better or 0)
     elif better is not None and better != settings.first_slot:
-        drafter.note = (
-            f"{folder} says that slot {settings.first_slot} of a block predicts the next token, but slot {better} does "
-            "so better: expect few accepted drafts."
-        )
+        drafter.note = drafter_note("note_slot", found=better, said=settings.first_slot)
     return drafter

@@ -9,6 +9,7 @@ from typing import Any
 
 import gradio as gr
 
+from specdemo.catalog import read_note
 from specdemo.errors import SpecdemoError, TraceError
 from specdemo.race import EngineStatus, EventSource, RaceRequest
 from specdemo.traces import Trace, load, save
@@ -19,8 +20,9 @@ from specdemo.ui.head import race_head
 from specdemo.ui.news import RunningRaces
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import drafter_label, language_of, sentence
+from specdemo.ui.texts import drafter_label, language_of, sentence, short_name
 from specdemo.ui.view import IDLE
+from specdemo.ui.view_texts import VIEW
 from specdemo.ui.wire import RaceWire, verdict
 
 SECONDS_BETWEEN_BATCHES = 0.1
@@ -137,7 +139,7 @@ class PageHandlers:
         return self._wire(self._trace_of(wanted), "live").value("failed", message=message)
 
     def _wire(self, trace: Trace, origin: str) -> RaceWire:
-        return RaceWire(race_head(trace, origin, self._source.drafters()))
+        return RaceWire(race_head(trace, origin))
 
     def _trace_of(self, wanted: RaceRequest) -> Trace:
         record = RaceRecord()
@@ -149,8 +151,14 @@ class PageHandlers:
         drafters = self._source.drafters()
         choices = [(drafter_label(language, info.name, info.label), info.name) for info in drafters]
         labels = {name: label for label, name in choices}
-        notes = " ".join(f"{labels[info.name]}: {info.note}" for info in drafters if info.note)
+        notes = " ".join(_menu_note(language, labels[info.name], info.note) for info in drafters if info.note)
         return gr.Dropdown(choices=choices, value=drafters[0].name if drafters else None, info=notes or None)
+
+
+def _menu_note(language: str, label: str, note: str) -> str:
+    known = read_note(note)
+    words = note if known is None else VIEW[language][known[0]].format(**known[1])
+    return sentence(language, "noted", drafter=short_name(label), note=words)
 
 
 def _engine(status: EngineStatus) -> Value:

@@ -1,27 +1,23 @@
 """What the page says above a race: prompt, drafter, K, rule, machine. Reads opened files too, so it trusts no type."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from specdemo.race import DrafterInfo
 from specdemo.traces import Trace
 
 _SAME_TEXT_RULES = frozenset({"greedy", "coupled"})
 _LOSSY_RULES = frozenset({"typical"})
 
 
-def race_head(trace: Trace, origin: str, drafters: Iterable[DrafterInfo] = ()) -> dict[str, Any]:
+def race_head(trace: Trace, origin: str) -> dict[str, Any]:
     """The unchanging part of a race's value. `origin` is live, recorded or file."""
     request = trace.request
     settings = _mapping(request.get("settings"))
-    drafter = _text(request.get("drafter"))
-    labels = {info.name: info.label for info in drafters}
     rule = _text(settings.get("resolved_rule")) or _text(settings.get("rule"))
     return {
         "origin": origin,
         "prompt": _text(request.get("prompt")) or _text(trace.title),
-        "drafter": labels.get(drafter, drafter),
-        "drafter_name": drafter,
+        "drafter": _text(request.get("drafter")),
         "k": _number(settings.get("num_draft_tokens"), 4),
         "adaptive": settings.get("schedule") == "adaptive",
         "max_new_tokens": _number(settings.get("max_new_tokens"), 128),

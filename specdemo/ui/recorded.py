@@ -16,7 +16,7 @@ class RecordedRace:
 
     @property
     def label(self) -> str:
-        """What the list shows."""
+        """What the list shows, unless the page has it in the visitor's language."""
         return f"{self.trace.category} · {self.trace.title}"
 
 

@@ -10,6 +10,7 @@ import gradio as gr
 from specdemo.prompts import ExamplePrompt
 from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.ui.form import FIELDS
+from specdemo.ui.texts import race_labels
 
 _t = gr.I18n()
 _LOSING_DRAFTER, _LOSING_K = "early-exit", 8
@@ -39,11 +40,16 @@ def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str
             stop = gr.Button(_t("stop"), elem_id="stop-button", min_width=60, scale=1)
         with gr.Accordion(_t("more"), open=False, elem_id="more"):
             fields |= _folded_fields()
-        first = recorded[0][1] if recorded else None
-        picker = gr.Dropdown(
-            list(recorded), value=first, label=_t("recorded"), elem_id="recorded", visible=bool(recorded)
-        )
+        picker = _recorded(recorded)
     return Sidebar({name: fields[name] for name in FIELDS}, race, stop, picker)
+
+
+def _recorded(races: Sequence[tuple[str, str]]) -> gr.Dropdown:
+    """The list of recorded races. Those of the example prompts have a title in every language."""
+    known = race_labels("en")
+    choices: list[Any] = [(_t(label) if label in known else label, name) for label, name in races]
+    first = races[0][1] if races else None
+    return gr.Dropdown(choices, value=first, label=_t("recorded"), elem_id="recorded", visible=bool(races))
 
 
 def _prompt(first: str) -> gr.Textbox:

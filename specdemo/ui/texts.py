@@ -1,14 +1,17 @@
 """Every sentence of the page in English and Chinese. Knows no component and no layout.
 
 `LABELS` are Gradio's labels, translated by Gradio; `VIEW` are the texts of the race component, which translates itself;
-`SENTENCES` are the notices that the server writes; `DRAFTERS` name the drafters, whose own labels are English.
+`SENTENCES` are the notices that the server writes; `DRAFTERS` are the drafters' lines, which `catalog` has in English.
 Placeholders are `{name}`. `zh` is simplified, `zh-TW` traditional Chinese.
 """
 
+import re
 from typing import Any
 
 import gradio as gr
 
+from specdemo.catalog import DRAFTER_LABELS
+from specdemo.prompts import load_prompts
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -105,6 +108,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unknown_trace": "There is no such recorded race. Pick one from the list.",
         "not_a_number": "{label} is empty; type a number.",
         "unexpected": "The race broke off: {message}",
+        "noted": "{drafter}: {note}",
     },
     "zh": {
         "cannot_race": "无法开赛",
@@ -121,24 +125,29 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unknown_trace": "没有这场录制的比赛。请从列表里选。",
         "not_a_number": "{label} 是空的，请填一个数。",
         "unexpected": "比赛中断：{message}",
+        "noted": "{drafter}：{note}",
     },
     "zh-TW": SENTENCES_TRADITIONAL,
 }
 
 DRAFTERS: dict[str, dict[str, str]] = {
     "zh": {
-        "none": "无（普通解码）",
+        "none": "无：普通解码",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
-        "ngram:static": "n-gram，再加目标模型常写的接续",
-        "quantized": "四位精度的目标模型",
+        "ngram:static": "n-gram + 表：再查目标模型常写的接续",
+        "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
-        "draft-model": "训练好的小模型",
-        "hybrid": "文本重复处用 n-gram，其余用 EAGLE-3",
-        "early-exit": "目标模型的前几层",
+        "dspark": "DSpark：一次前向起草一整块，再按前一个词元逐个修正",
+        "dflash": "DFlash：一次前向起草一整块",
+        "draft-model": "独立小模型：词表相同的小语言模型",
+        "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
+        "early-exit": "提前退出：只算目标模型的前几层",
     },
     "zh-TW": DRAFTERS_TRADITIONAL,
 }
-"""By the names of `catalog.DRAFTER_LABELS`."""
+"""By the names of `catalog.DRAFTER_LABELS`, and in its form: the short name, a colon, what the drafter does."""
+
+_COLON = re.compile("[:：]")
 
 _TRADITIONAL = ("zh-tw", "zh-hk", "zh-mo", "zh-hant")
 
@@ -156,13 +165,31 @@ def drafter_label(language: str, name: str, label: str) -> str:
     return DRAFTERS.get(language, {}).get(name, label)
 
 
+def drafter_names(language: str) -> dict[str, str]:
+    """The drafters' short names, for lanes and sentences."""
+    return {name: short_name(line) for name, line in DRAFTERS.get(language, DRAFTER_LABELS).items()}
+
+
+def short_name(line: str) -> str:
+    """What stands before the colon of a drafter's line."""
+    return _COLON.split(line)[0]
+
+
 def sentence(language: str, key: str, **values: Any) -> str:
     """One notice, filled in."""
     return SENTENCES[language][key].format(**values)
 
 
+def race_labels(language: str) -> dict[str, str]:
+    """The recorded races of the example prompts in a language, by their `RecordedRace.label`."""
+    labels = {}
+    for example in load_prompts():
+        category = LABELS[language][f"category_{example.category}"]
+        labels[f"{example.category} · {example.titles['en']}"] = f"{category} · {example.titles[language]}"
+    return labels
+
+
 def gradio_labels() -> gr.I18n:
-    """The labels for `launch(i18n=...)`, under every code that a browser may be set to."""
-    simplified = dict.fromkeys(("zh", "zh-CN", "zh-SG", "zh-Hans"), LABELS["zh"])
-    traditional = dict.fromkeys(("zh-TW", "zh-HK", "zh-MO", "zh-Hant"), LABELS["zh-TW"])
-    return gr.I18n(en=LABELS["en"], **simplified, **traditional)
+    """The labels for `launch(i18n=...)`, under the codes that Gradio has; `race_text.js` leads all Chinese to them."""
+    codes = {"en": "en", "zh": "zh-CN", "zh-TW": "zh-TW"}
+    return gr.I18n(**{code: LABELS[language] | race_labels(language) for language, code in codes.items()})

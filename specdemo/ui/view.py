@@ -10,7 +10,7 @@ from typing import Any
 
 import gradio as gr
 
-from specdemo.ui.texts import DRAFTERS
+from specdemo.ui.texts import drafter_names
 from specdemo.ui.view_texts import VIEW
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
@@ -54,7 +54,7 @@ class RaceView(gr.HTML):
 
 def _texts() -> str:
     """The texts as a constant of the script: as a prop, Gradio would compare them all at each update of a race."""
-    constants = {"TEXTS": VIEW, "DRAFTERS": DRAFTERS}
+    constants = {"TEXTS": VIEW, "DRAFTERS": {language: drafter_names(language) for language in VIEW}}
     return "\n".join(f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in constants.items())
 
 

@@ -1,5 +1,6 @@
 """The texts of the race component. The component fills `{name}` itself, as text."""
 
+from specdemo.catalog import DRAFTER_NOTES
 from specdemo.ui.texts_traditional import VIEW_TRADITIONAL
 
 VIEW: dict[str, dict[str, str]] = {
@@ -8,8 +9,8 @@ VIEW: dict[str, dict[str, str]] = {
         "plain": "Plain decoding",
         "plain_sub": "one token a pass",
         "speculative": "Speculative decoding",
-        "speculative_sub": "{drafter} drafts, K = {k}",
-        "adaptive_sub": "{drafter} drafts, K adapts up to {k}",
+        "speculative_sub": "drafter: {drafter} · K = {k}",
+        "adaptive_sub": "drafter: {drafter} · adaptive K ≤ {k}",
         "memory": "+{bytes} memory",
         "rate_unit": "tokens/s",
         "counts": "{tokens} tokens · {seconds} s · {passes} passes · {bytes} · first token {first} s",
@@ -46,6 +47,7 @@ VIEW: dict[str, dict[str, str]] = {
         "verify": "verify",
         "rest": "rest",
         "ms": "ms",
+        "s": "s",
         "round": "Round {index}",
         "round_none": "Each round of the speculative lane is spelled out here: what was drafted, what the target said.",
         "round_drafted": "drafted, the target is verifying",
@@ -77,6 +79,7 @@ VIEW: dict[str, dict[str, str]] = {
         "cancelled": "Stopped. What was shown stays, and can be replayed.",
         "lane_failed": "One lane could not run.",
         "details": "{message}",
+        **DRAFTER_NOTES,
         "failed_title": "The race did not run",
         "silent": "No news for {seconds} s. If the connection was cut, press Race again.",
         "reason_eos": "end of text",
@@ -116,8 +119,8 @@ VIEW: dict[str, dict[str, str]] = {
         "plain": "普通解码",
         "plain_sub": "每次前向一个词元",
         "speculative": "投机解码",
-        "speculative_sub": "{drafter} 起草，K = {k}",
-        "adaptive_sub": "{drafter} 起草，K 自适应，最多 {k}",
+        "speculative_sub": "草稿模型：{drafter} · K = {k}",
+        "adaptive_sub": "草稿模型：{drafter} · 自适应 K ≤ {k}",
         "memory": "内存 +{bytes}",
         "rate_unit": "词元/秒",
         "counts": "{tokens} 词元 · {seconds} 秒 · {passes} 次前向 · {bytes} · 首词元 {first} 秒",
@@ -154,6 +157,7 @@ VIEW: dict[str, dict[str, str]] = {
         "verify": "验证",
         "rest": "其他",
         "ms": "毫秒",
+        "s": "秒",
         "round": "第 {index} 轮",
         "round_none": "投机赛道的每一轮都在这里展开：起草了什么，目标模型怎么判。",
         "round_drafted": "已起草，目标模型正在验证",
@@ -185,6 +189,10 @@ VIEW: dict[str, dict[str, str]] = {
         "cancelled": "已停止。已显示的内容保留，可以回放。",
         "lane_failed": "有一条赛道无法运行。",
         "details": "详情（英文）：{message}",
+        "note_context_full": "草稿模型的上下文（{limit} 个词元）已满；其余部分用较少的草稿解码。",
+        "note_no_four_bit": "4 比特草稿模型在这里无法运行（英文）：{error}",
+        "note_slot": "按权重看，块中第 {found} 个位置预测下一个词元，而配置说是第 {said} 个。",
+        "note_too_dear": "在这台机器上，4 比特草稿模型一次前向的代价是目标模型的 {cost} 倍，不划算",
         "failed_title": "比赛没有跑起来",
         "silent": "{seconds} 秒没有消息。如果连接断了，请再按一次“开赛”。",
         "reason_eos": "文本结束",

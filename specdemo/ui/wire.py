@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from specdemo.catalog import read_note
 from specdemo.events import Finished, Reading, Round, Started
 from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
@@ -100,12 +101,12 @@ class RaceWire:
             row |= {"e": "p", "n": event.num_read, "of": event.num_prompt_tokens}
         elif isinstance(event, Started):
             tally.prefill_seconds = event.prefill_seconds
-            row |= {"e": "s", "notes": list(event.notes)}
+            row |= {"e": "s", "notes": [_note(note) for note in event.notes]}
         elif isinstance(event, Round):
             tally.add(event)
             row |= {"e": "r", **self._round_row(tally, event)}
         elif isinstance(event, Finished):
-            row |= {"e": "f", "reason": event.reason, "message": event.message}
+            row |= {"e": "f", "reason": event.reason, "message": _note(event.message)}
         if update.spans:
             row["s"] = [_span(span) for span in update.spans]
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
@@ -142,6 +143,12 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
     saved = plain["target_passes"] - speculative["target_passes"]
     outcome = {key: result[key] for key in ("speedup", "identical", "first_divergence")}
     return {**outcome, **pairs, **rates, "passes_saved": saved}
+
+
+def _note(note: str) -> str | list[Any]:
+    """The key and values of a text that the page has in its languages, else the words as they are."""
+    known = read_note(note)
+    return note if known is None else list(known)
 
 
 def _span(span: Span) -> list[Any]:

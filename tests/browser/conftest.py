@@ -60,7 +60,7 @@ def serve(source: ScriptedSource, folder: Path) -> tuple[gr.Blocks, str]:
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ScriptedSource, str]]:
     """The engine and the address of a page with two recorded races."""
     folder = tmp_path_factory.mktemp("traces")
-    save(recorded_race("leaves", "chat", ScriptedSource()), folder / "leaves.json")
+    save(recorded_race("autumn leaves", "chat", ScriptedSource()), folder / "leaves.json")
     save(recorded_race("digits", "loses", ScriptedSource(slow_draft=True)), folder / "digits.json")
     source = ScriptedSource()
     page, url = serve(source, folder)

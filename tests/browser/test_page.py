@@ -1,23 +1,51 @@
 """The page without a race: recorded races, the player, files, languages, sizes, themes."""
 
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from specdemo.traces import load
-from tests.browser.conftest import serve
+from specdemo.catalog import drafter_note
+from specdemo.events import Finished
+from specdemo.traces import load, save
+from specdemo.ui.view_texts import VIEW
+from tests.browser.conftest import recorded_race, serve
 from tests.fakes_ui import ScriptedSource
 
 OpenPage = Callable[..., Page]
 TOKENS = ".race-text .tok"
+# What reads Race, Plain decoding, four-bit target, and the first recorded race.
+SIMPLIFIED = (
+    "\u5f00\u8d5b",
+    "\u666e\u901a\u89e3\u7801",
+    "4 \u6bd4\u7279\u76ee\u6807\u6a21\u578b",
+    "\u804a\u5929 \xb7 \u79cb\u5929\u7684\u53f6\u5b50",
+)
+TRADITIONAL = (
+    "\u958b\u8cfd",
+    "\u666e\u901a\u89e3\u78bc",
+    "4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b",
+    "\u804a\u5929 \xb7 \u79cb\u5929\u7684\u8449\u5b50",
+)
 
 
 def play_to_the_end(page: Page) -> None:
     """Play what is loaded as fast as it goes."""
     page.select_option("[data-ref=speed]", "max")
     expect(page.locator(".race-verdict")).to_have_class("race-card race-verdict over", timeout=8000)
+
+
+def open_file(page: Page, path: Path) -> None:
+    """Choose a file of this machine."""
+    with page.expect_file_chooser() as chooser:
+        page.click("[data-ref=open]")
+    chooser.value.set_files(path)
+    expect(page.locator("[data-ref=asked]")).to_contain_text(
+        re.compile("from a file|\u6765\u81ea\u6587\u4ef6|\u4f86\u81ea\u6a94\u6848")
+    )
 
 
 def all_text(page: Page) -> list[str]:
@@ -115,22 +143,68 @@ def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPag
 
 
 @pytest.mark.parametrize(
-    ("locale", "race", "heading", "drafter"),
+    ("locale", "words"),
     [
-        ("zh-CN", "\u5f00\u8d5b", "\u666e\u901a\u89e3\u7801", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6807\u6a21\u578b"),
-        ("zh-TW", "\u958b\u8cfd", "\u666e\u901a\u89e3\u78bc", "\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6a19\u6a21\u578b"),
+        *[(code, SIMPLIFIED) for code in ("zh-CN", "zh", "zh-Hans-SG")],
+        *[(code, TRADITIONAL) for code in ("zh-TW", "zh-HK", "zh-MO", "zh-Hant-HK")],
     ],
 )
-def test_chinese_browsers_read_their_chinese(
-    open_page: OpenPage, locale: str, race: str, heading: str, drafter: str
-) -> None:
+def test_chinese_browsers_read_their_chinese(open_page: OpenPage, locale: str, words: tuple[str, ...]) -> None:
     page = open_page(locale=locale)
+    race, heading, drafter, recorded = words
     expect(page.locator("#race-button")).to_have_text(race)
     expect(page.locator("[data-lane=plain] h2")).to_contain_text(heading)
-    expect(page.locator("[data-ref=speculativeSub]")).to_contain_text(drafter)
-    expect(page.locator("#drafter input")).to_have_value(drafter)
+    expect(page.locator("[data-ref=speculativeSub]")).to_contain_text(f"{drafter} \u00b7 K = 4")
+    expect(page.locator("#drafter input")).to_have_value(re.compile(f"^{drafter}\uff1a"))
+    expect(page.locator("#recorded input")).to_have_value(recorded)
     page.evaluate("document.documentElement.lang = 'en'")
     expect(page.locator("[data-lane=plain] h2")).to_contain_text("Plain decoding")
+
+
+def test_other_browsers_are_left_alone(open_page: OpenPage) -> None:
+    page = open_page(locale="fr-FR")
+    expect(page.locator("#race-button")).to_have_text("Race")
+    page.wait_for_timeout(500)
+    assert page.evaluate("document.documentElement.lang") == "fr"
+
+
+@pytest.mark.parametrize(("locale", "language"), [("zh-CN", "zh"), ("zh-HK", "zh-TW")])
+def test_what_a_drafter_says_of_itself_is_chinese_where_the_page_is(
+    open_page: OpenPage, tmp_path: Path, locale: str, language: str
+) -> None:
+    trace = recorded_race("leaves", "chat", ScriptedSource())
+    note = drafter_note("note_context_full", limit=4096)
+    updates = [
+        replace(update, event=replace(update.event, message=note)) if isinstance(update.event, Finished) else update
+        for update in trace.updates
+    ]
+    save(replace(trace, updates=tuple(updates)), tmp_path / "race.json")
+    page = open_page(locale=locale)
+    a_note = VIEW[language]["details"].format(message="a note")
+    expect(page.locator("[data-lane=speculative] .race-note").first).to_have_text(a_note)
+    open_file(page, tmp_path / "race.json")
+    play_to_the_end(page)
+    notes = page.locator("[data-lane=speculative] .race-note").all_text_contents()
+    assert notes == [a_note, VIEW[language]["note_context_full"].format(limit=4096)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("early-exit", "early exit"),
+        ("ngram:static", "n-gram + table"),
+        ("ngram:2-5", "n-gram (2-5)"),
+        ("hybrid:quantized", "hybrid (four-bit target)"),
+        ("eagle3:some/folder:x", "EAGLE-3 (some/folder:x)"),
+        ("constructor", "constructor"),
+    ],
+)
+def test_the_lane_calls_a_drafter_by_its_short_name(open_page: OpenPage, tmp_path: Path, name: str, text: str) -> None:
+    trace = recorded_race("leaves", "chat", ScriptedSource())
+    save(replace(trace, request={**trace.request, "drafter": name}), tmp_path / "race.json")
+    page = open_page()
+    open_file(page, tmp_path / "race.json")
+    expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"drafter: {text} \u00b7 K = 4")
 
 
 def test_without_motion_no_draft_flickers(open_page: OpenPage) -> None:

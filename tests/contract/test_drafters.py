@@ -11,6 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from specdemo.catalog import read_note
 from specdemo.drafters import make_drafter
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
@@ -89,7 +90,7 @@ def test_where_the_drafters_context_ends_decoding_goes_on_without_it_and_says_so
     assert answer(events) == plain(target, PROMPT, max_new_tokens=30)
     last = events[-1]
     assert isinstance(last, Finished)
-    assert f"context of {context} tokens is full" in last.message
+    assert read_note(last.message) == ("note_context_full", {"limit": str(context)})
     rounds = rounds_of(events)
     assert rounds[0].draft_token_ids
     assert {event.next_token_kind for event in rounds[-5:]} == {"plain"}

@@ -89,7 +89,7 @@ def test_the_probe_knows_the_slot_and_doubts_a_config_that_names_another(
     folder = saved(dspark, tmp_path / "a")
     assert first_slot_by_probe(load_block(folder, make_target()), make_target()) == 0
     change_config(folder, sample_from_anchor=False)
-    assert "slot 0 does so better" in load_block(folder, make_target()).note
+    assert "by its weights slot 0" in load_block(folder, make_target()).note
     # An export that leaves it open is read as its weights say.
     change_config(folder, sample_from_anchor=None)
     assert load_block(folder, make_target()).weights.first_slot == 0
@@ -97,7 +97,7 @@ def test_the_probe_knows_the_slot_and_doubts_a_config_that_names_another(
     change_config(other, speculators_model_type="dspark", sample_from_anchor=None)
     assert load_block(other, make_target()).weights.first_slot == 1
     change_config(other, sample_from_anchor=True)
-    assert "slot 1 does so better" in load_block(other, make_target()).note
+    assert "by its weights slot 1" in load_block(other, make_target()).note
 
 
 def test_a_wrong_slot_is_visibly_worse(dspark: BlockStudent, tmp_path: Path) -> None:

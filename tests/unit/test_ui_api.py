@@ -1,5 +1,6 @@
 """The named endpoints over HTTP, as a script uses them."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,52 @@ def test_what_cannot_run_is_refused_in_a_sentence(
     for name in ("/race", "/race_summary"):
         with pytest.raises((ValidationError, AppError), match=sentence):
             served[1].predict(**arguments, api_name=name)
+    assert served[0].started == started
+
+
+def stream_as_the_readme(client: Client, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What the README's streaming example prints, with this client."""
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    blocks = [block.partition("```")[0] for block in readme.split("```python\n")]
+    [example] = [block for block in blocks if "client.submit" in block]
+    raised: list[Exception] = []
+
+    def run() -> None:
+        try:
+            exec(example, {"client": client})
+        except (ValidationError, AppError) as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert not thread.is_alive(), "it waits for ever"
+    for error in raised:
+        raise error
+    return capsys.readouterr().out.splitlines()
+
+
+def test_the_readmes_stream_prints_a_race_as_it_goes(
+    served: tuple[ScriptedSource, Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served[0].seconds_per_update = 0.01
+    *lines, speedup = stream_as_the_readme(served[1], capsys)
+    served[0].seconds_per_update = 0.0
+    texts = [line for line in lines if line]
+    assert texts[-1].startswith(" Name three fruits.")
+    assert len(set(texts)) > 2
+    assert float(speedup) > 1
+
+
+def test_the_readmes_stream_ends_with_the_sentence_of_a_refused_race(
+    served: tuple[ScriptedSource, Client], capsys: pytest.CaptureFixture[str]
+) -> None:
+    served[0].state, started = "loading", served[0].started
+    try:
+        with pytest.raises((ValidationError, AppError), match="not ready"):
+            stream_as_the_readme(served[1], capsys)
+    finally:
+        served[0].state = "ready"
     assert served[0].started == started
 
 

@@ -1,20 +1,23 @@
 """The page's events without a browser: what is refused, what a session keeps, what ends a run."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from specdemo.catalog import DRAFTER_LABELS
+from specdemo.catalog import DRAFTER_LABELS, drafter_note
 from specdemo.errors import PromptError, SettingsError, SpecdemoError
+from specdemo.race import DrafterInfo
 from specdemo.traces import Trace, load, save
 from specdemo.ui.form import FIELDS, MAX_PROMPT_CHARS, checked_request
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import race_head
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, language_of
+from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, drafter_names, language_of, race_labels
+from specdemo.ui.view import ASSETS
 from specdemo.ui.view_texts import VIEW
 from tests.fakes_ui import ScriptedSource
 
@@ -237,9 +240,27 @@ def test_every_drafter_has_a_name_in_every_language(language: str) -> None:
     assert DRAFTERS[language].keys() == DRAFTER_LABELS.keys()
 
 
+@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
+def test_every_line_of_a_drafter_begins_with_a_short_name_of_its_own(language: str) -> None:
+    lines, names = DRAFTERS.get(language, DRAFTER_LABELS), drafter_names(language)
+    for name, line in lines.items():
+        assert re.fullmatch(r"[^:\uff1a]{1,17}(: |\uff1a)\S.+", line), f"{name} needs a line `SHORT NAME: what it does`"
+        assert line.startswith(names[name])
+    assert len(set(names.values())) == len(names)
+
+
+@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
+def test_every_recorded_race_that_ships_has_its_label_in_every_language(language: str) -> None:
+    labels = race_labels(language)
+    shipped = {label for label, _ in RecordedRaces(ASSETS / "traces").choices}
+    assert shipped <= labels.keys()
+    if language != "en":
+        assert all(not label.isascii() for label in labels.values())
+
+
 def test_traditional_chinese_holds_no_simplified_characters() -> None:
     only_simplified = set("\u8bcd\u8fd9\u4e2a\u65f6\u5f00\u8d5b\u7801\u8f93\u53d1\u4e3a\u8bf7\u8fd8\u6ca1\u9898\u95ed")
-    for texts in (LABELS, SENTENCES, VIEW, DRAFTERS):
+    for texts in (LABELS, SENTENCES, VIEW, DRAFTERS, {"zh-TW": race_labels("zh-TW")}):
         assert not only_simplified & set("".join(texts["zh-TW"].values()))
 
 
@@ -261,6 +282,18 @@ def test_the_language_is_the_browsers_first(header: str, language: str) -> None:
 
 def test_the_menu_of_drafters_speaks_chinese_and_a_note_stays_behind_its_name(tmp_path: Path) -> None:
     _, menu, _ = page(ScriptedSource(), tmp_path).engine(Visit("zh-TW"))  # type: ignore[arg-type]
-    assert menu.choices[0] == ("\u56db\u4f4d\u7cbe\u5ea6\u7684\u76ee\u6a19\u6a21\u578b", "quantized")
-    assert menu.info.startswith("n-gram\uff1a")
-    assert menu.info.endswith(": no weights")
+    assert menu.choices[0] == (DRAFTERS["zh-TW"]["quantized"], "quantized")
+    assert menu.choices[0][0].startswith("4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b\uff1a")
+    assert menu.info == "n-gram\uff1ano weights"
+
+
+def test_why_a_drafter_is_not_the_default_is_said_in_the_visitors_language(tmp_path: Path) -> None:
+    class Slow(ScriptedSource):
+        def drafters(self) -> tuple[DrafterInfo, ...]:
+            return (DrafterInfo("ngram", "n-gram: copies", drafter_note("note_too_dear", cost="0.93")),)
+
+    infos = [page(Slow(), tmp_path).engine(Visit(code))[1].info for code in ("en", "zh-CN", "zh-HK")]  # type: ignore[arg-type]
+    assert infos[0].startswith("n-gram: a pass of the four-bit drafter costs 0.93 of a target pass")
+    for info, words in zip(infos[1:], ("\u4e0d\u5212\u7b97", "\u524d\u5411\u8a08\u7b97"), strict=True):
+        assert words in info
+        assert "0.93" in info

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from specdemo.catalog import DRAFTER_NOTES, drafter_note
 from specdemo.events import Finished, Started
 from specdemo.metrics import summarize
 from specdemo.race import LANES, LaneUpdate, RaceRequest
@@ -81,6 +82,18 @@ def test_notes_message_and_tail_are_sent() -> None:
     started, finished = rows_of(wire.value("done"), 0)
     assert started["notes"] == ["x"]
     assert (finished["message"], finished["s"]) == ("why", [[5, "\ufffd", "p"]])
+
+
+@pytest.mark.parametrize("key", DRAFTER_NOTES)
+def test_what_the_page_can_say_in_its_languages_is_sent_as_key_and_values(key: str) -> None:
+    values = {name: "<b>{x}</b> $& 4096" for name in ("limit", "error", "cost") if f"{{{name}}}" in DRAFTER_NOTES[key]}
+    note = drafter_note(key, **values)
+    events = (Started((1,), {}, 0.1, notes=(note, "x")), Finished("length", note))
+    wire = RaceWire({})
+    wire.add([LaneUpdate("plain", event) for event in events])
+    started, finished = rows_of(wire.value("done"), 0)
+    assert started["notes"] == [[key, values], "x"]
+    assert finished["message"] == [key, values]
 
 
 class Clock:
