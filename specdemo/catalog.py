@@ -48,6 +48,7 @@ DRAFTER_LABELS = {
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
     "dspark": "DSpark: a block in one pass, a bias for each token after the one before",
     "dflash": "DFlash: a block of drafts in one pass",
+    "medusa": "Medusa: heads on the target's last hidden state, each of which guesses one token",
     "draft-model": "draft model: a small language model of the same vocabulary",
     "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "early exit: the target's first layers",
@@ -67,6 +68,7 @@ SHIPPED_DRAFTERS = {
     "eagle3": "smollm2-135m-instruct-eagle3",
     "dspark": "smollm2-135m-instruct-dspark",
     "dflash": "smollm2-135m-instruct-dflash",
+    "medusa": "smollm2-135m-instruct-medusa",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""

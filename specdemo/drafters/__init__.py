@@ -12,6 +12,7 @@ from specdemo.drafters.draft_model import load_draft_model
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.hybrid import HybridDrafter
+from specdemo.drafters.medusa import load_medusa
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.drafters.null import NullDrafter
@@ -78,6 +79,10 @@ def _dflash(setting: str, target: Target) -> Drafter:
     return load_block(Path(setting) if setting else shipped_folder("dflash", target), target)
 
 
+def _medusa(setting: str, target: Target) -> Drafter:
+    return load_medusa(Path(setting) if setting else shipped_folder("medusa", target), target)
+
+
 def _early_exit(setting: str, target: Target) -> Drafter:
     if setting and not setting.isdecimal():
         raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
@@ -95,6 +100,7 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "eagle3": _eagle3,
     "dspark": _dspark,
     "dflash": _dflash,
+    "medusa": _medusa,
     "draft-model": _draft_model,
     "hybrid": _hybrid,
     "early-exit": _early_exit,

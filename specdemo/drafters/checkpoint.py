@@ -48,6 +48,15 @@ class Checkpoint:
                 f"{self.folder.name} is not in the {layout} layout: missing {missing}, unexpected {unexpected}."
             )
 
+    def check_shape(self, name: str, shape: tuple[int, ...]) -> None:
+        """Raise ModelError unless a tensor has the shape that the target asks for."""
+        found = tuple(self.tensors[name].shape)
+        if found != shape:
+            raise ModelError(
+                f"{self.folder.name} holds {name} of shape {list(found)}; this target needs {list(shape)}. "
+                "Choose the target it was trained for."
+            )
+
     def word_ids(self, vocab_size: int) -> Tensor | None:
         """The target's id of each draft word (C,), None where they are its whole vocabulary.
 
@@ -129,13 +138,13 @@ def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
-    """All safetensors files, or else all `.bin` files, of which nothing but tensors is unpickled."""
+    """All safetensors files, or else all `.bin` or `.pt` files, of which nothing but tensors is unpickled."""
     paths = sorted(folder.glob("*.safetensors"))
     try:
         if paths:
             return {name: tensor for path in paths for name, tensor in load_file(path).items()}
         found: dict[str, Tensor] = {}
-        for path in sorted(folder.glob("*.bin")):
+        for path in sorted(folder.glob("*.bin")) or sorted(folder.glob("*.pt")):
             found |= torch.load(path, map_location="cpu", weights_only=True)
         return found
     except (SafetensorError, pickle.UnpicklingError, OSError, EOFError, RuntimeError, TypeError) as error:

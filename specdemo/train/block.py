@@ -23,8 +23,8 @@ from specdemo.train.batches import Batch
 from specdemo.train.block_layers import RANK, BlockLayer, ConfidenceHead, MarkovHead, Seen
 from specdemo.train.chains import Chains
 from specdemo.train.corpus import DEFAULT_HIDDEN
-from specdemo.train.export import write_folder
-from specdemo.train.losses import distance, is_agreed, overlap
+from specdemo.train.export import word_map, write_folder
+from specdemo.train.losses import distance, num_agreed, overlap
 
 BLOCK_SIZE = 7
 _FEATURES = DEFAULT_HIDDEN[:3]
@@ -134,16 +134,13 @@ class BlockStudent(nn.Module):
         """
         logits, _ = self(batch)
         num = min(num_drafts, BLOCK_SIZE)
-        agreed = [is_agreed(logits[:, slot], *batch.labels.step(slot)) for slot in range(num)]
-        return torch.stack(agreed).long().cumprod(0).sum(0)
+        return num_agreed(logits.unbind(1)[:num], batch.labels)
 
     def save(self, folder: Path) -> None:
         """Write the layout of speculators, with the target's embeddings and head left out."""
         name = "dspark" if self._has_heads else "dflash"
-        known = torch.zeros(self._config.vocab_size, dtype=torch.bool)
-        known[self.vocabulary] = True
         tensors = {key: tensor for key, tensor in self.state_dict().items() if key != "vocabulary"}
-        tensors |= {"d2t": self.vocabulary - torch.arange(len(self.vocabulary)), "t2d": known}
+        tensors |= word_map(self.vocabulary, self._config.vocab_size)
         write_folder(folder, {**self._values(name), **(_HEAD_VALUES if self._has_heads else {})}, tensors)
 
     def _values(self, name: str) -> dict[str, object]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
@@ -28,6 +29,15 @@ def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor
         "weight_map": dict(sorted(places.items())),
     }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+
+
+def word_map(vocabulary: Tensor, vocab_size: int) -> dict[str, Tensor]:
+    """Draft words (C,) to the target's and back, as EAGLE-3 has it: `d2t` (C,) holds offsets, target id less draft id,
+    and `t2d` (V,) says which of the target's words are drafted."""
+    device = vocabulary.device
+    known = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+    known[vocabulary] = True
+    return {"d2t": vocabulary - torch.arange(len(vocabulary), device=device), "t2d": known}
 
 
 def _half(tensor: Tensor) -> Tensor:

@@ -1,7 +1,13 @@
 """How far a drafter is from the target, on the draft vocabulary. P places, C draft words."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
+
+from specdemo.train.batches import Labels
+
+_STEP_DECAY = 0.8
 
 
 def distance(logits: Tensor, candidates: Tensor, probs: Tensor, sharpness: float, tv_share: float) -> Tensor:
@@ -26,9 +32,25 @@ def overlap(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
     return torch.minimum(probs, logits.softmax(-1).gather(1, candidates)).sum(-1)
 
 
+def mean_distance(all_logits: Sequence[Tensor], labels: Labels, sharpness: float, tv_share: float) -> Tensor:
+    """The mean distance over steps with logits (P, C) each, later ones weighing less: a round seldom gets to them."""
+    weights = [_STEP_DECAY**step for step in range(len(all_logits))]
+    losses = [
+        weight * distance(logits, *labels.step(step), sharpness, tv_share)
+        for step, (logits, weight) in enumerate(zip(all_logits, weights, strict=True))
+    ]
+    return torch.stack(losses).sum() / sum(weights)
+
+
 def is_agreed(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
     """Where the drafter's first choice is the target's. logits (P, C); candidates, probs (P, 16) -> (P,)."""
     return (logits.argmax(-1) == candidates[:, 0]) & (probs[:, 0] > 0)
+
+
+def num_agreed(all_logits: Sequence[Tensor], labels: Labels) -> Tensor:
+    """How many first choices in a row are the target's, from the first of steps with logits (P, C) each. -> (P,)."""
+    agreed = [is_agreed(logits, *labels.step(step)) for step, logits in enumerate(all_logits)]
+    return torch.stack(agreed).long().cumprod(0).sum(0)
 
 
 def tokens_per_round(accepted_lengths: list[int]) -> tuple[int, int]:

@@ -139,6 +139,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
         "dspark": "DSpark：一次前向起草一整块，再按前一个词元逐个修正",
         "dflash": "DFlash：一次前向起草一整块",
+        "medusa": "Medusa：读取目标模型最后隐藏状态的几个头，每个猜一个词元",
         "draft-model": "独立小模型：词表相同的小语言模型",
         "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
         "early-exit": "提前退出：只算目标模型的前几层",

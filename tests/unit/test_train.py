@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from specdemo.prompts import load_prompts
-from specdemo.train import draft_model, eagle3
+from specdemo.train import draft_model, eagle3, medusa
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.conversation import Format, Growing, cut_passage
 from specdemo.train.corpus import Conversation, count_tokens, read_shard, repeated_tail, write_shard
@@ -210,6 +210,7 @@ def options(folder: Path, **changes: object) -> Namespace:
         "layers": [0, 3],
         "start": None,
         "unrolled": 2,
+        "blocks": 2,
         "weight_decay": 0.0,
         "run": folder,
         "minutes": 0.01,
@@ -263,7 +264,7 @@ def test_unrolled_steps_are_what_decoding_would_compute(target: LlamaForCausalLM
             torch.testing.assert_close(found[step][index], expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("family", [draft_model, eagle3], ids=["draft-model", "eagle3"])
+@pytest.mark.parametrize("family", [draft_model, eagle3, medusa], ids=["draft-model", "eagle3", "medusa"])
 def test_fitting_lowers_the_loss_resumes_and_saves(family: object, target: LlamaForCausalLM, tmp_path: Path) -> None:
     made = conversations(target, (14, 9, 20, 30))
     batches = Batches(places_of(VOCABULARY, 96), 64, 64, 2, with_hidden=family.READS_HIDDEN)
