@@ -39,6 +39,7 @@ class RaceApi:
         stop: list[str] | None = None,
         system: str = "",
         raw: bool = False,
+        precision: str = "auto",
     ) -> Iterator[dict[str, Any]]:
         """Race plain against speculative decoding of the same target model and stream how it goes.
 
@@ -62,6 +63,7 @@ class RaceApi:
             stop: strings that end the answer.
             system: the system prompt; "" is the chat template's own.
             raw: feed the prompt as it is, without the chat template.
+            precision: of the target: auto (as loaded), float32, bfloat16 or int4.
         """
         request = self._checked(locals())
         updates: list[LaneUpdate] = []
@@ -90,6 +92,7 @@ class RaceApi:
         stop: list[str] | None = None,
         system: str = "",
         raw: bool = False,
+        precision: str = "auto",
     ) -> dict[str, Any]:
         """Race plain against speculative decoding of the same target model and return the numbers.
 
@@ -112,6 +115,7 @@ class RaceApi:
             stop: strings that end the answer.
             system: the system prompt; "" is the chat template's own.
             raw: feed the prompt as it is, without the chat template.
+            precision: of the target: auto (as loaded), float32, bfloat16 or int4.
         """
         request = self._checked(locals())
         try:

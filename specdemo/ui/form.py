@@ -25,6 +25,7 @@ FIELDS = (
     "stop",
     "system",
     "raw",
+    "precision",
 )
 _NUMBERS = ("k", "temperature", "seed", "max_new_tokens", "top_p", "top_k", "min_p", "repetition_penalty")
 
@@ -81,6 +82,7 @@ def _request(source: EventSource, values: Mapping[str, Any], language: str) -> R
         settings=settings,
         system=values["system"] or "",
         raw=bool(values["raw"]),
+        precision=values["precision"] or "auto",
     )
 
 

@@ -14,6 +14,7 @@ from specdemo.ui.texts import race_labels
 
 _t = gr.I18n()
 _LOSING_DRAFTER, _LOSING_K = "early-exit", 8
+_PRECISIONS = ("auto", "bfloat16", "int4")
 _RULES = ("coupled", "auto", "rejection", "block", "typical")
 
 
@@ -95,6 +96,7 @@ def _main_fields() -> dict[str, Any]:
 
 def _folded_fields() -> dict[str, Any]:
     rules = [(_t(f"rule_{rule}"), rule) for rule in _RULES]
+    precisions = [(_t(f"precision_{name}"), name) for name in _PRECISIONS]
     return {
         "rule": gr.Dropdown(rules, value="coupled", label=_t("rule"), elem_id="rule"),
         "seed": gr.Number(0, label=_t("seed"), precision=0, minimum=0, elem_id="seed"),
@@ -108,4 +110,5 @@ def _folded_fields() -> dict[str, Any]:
         "stop": gr.Textbox("", label=_t("stop_strings"), lines=2, elem_id="stop-strings"),
         "system": gr.Textbox("", label=_t("system"), lines=2, elem_id="system"),
         "raw": gr.Checkbox(False, label=_t("raw"), elem_id="raw", container=False),
+        "precision": gr.Dropdown(precisions, value="auto", label=_t("precision"), elem_id="precision"),
     }

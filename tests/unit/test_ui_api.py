@@ -30,7 +30,7 @@ def test_only_the_two_endpoints_are_public(served: tuple[ScriptedSource, Client]
     for endpoint in endpoints.values():
         names = [parameter["parameter_name"] for parameter in endpoint["parameters"]]
         assert names[:3] == ["prompt", "drafter", "k"]
-        assert len(names) == 15
+        assert len(names) == 16
         assert [p["parameter_has_default"] for p in endpoint["parameters"]] == [False] + [True] * 14
 
 

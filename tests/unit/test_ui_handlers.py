@@ -37,6 +37,7 @@ FORM: dict[str, Any] = {
     "stop": "",
     "system": "",
     "raw": False,
+    "precision": "auto",
 }
 
 
