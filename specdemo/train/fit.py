@@ -20,7 +20,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specdemo.catalog import EMBEDDED_TARGET, TARGETS
-from specdemo.train import draft_model, eagle3
+from specdemo.train import draft_model, eagle3, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.corpus import Conversation, read_shard, shards
 from specdemo.train.evaluation import expected_tokens_per_round
@@ -28,7 +28,7 @@ from specdemo.train.held_out import held_out_answers
 from specdemo.train.optimizers import make_optimizers, set_learning_rate
 from specdemo.weights import fetch
 
-FAMILIES = {"draft-model": draft_model, "eagle3": eagle3}
+FAMILIES = {"draft-model": draft_model, "eagle3": eagle3, "mtp": mtp}
 NUM_DRAFTS = 4
 _SMOKE_MINUTES = 0.05
 _NUM_FIRST_STEPS, _SLOW = 20, 4.0
@@ -161,7 +161,7 @@ def _parser() -> argparse.ArgumentParser:
         "--layers", type=int, nargs="+", default=[0, 1, 28, 29], help="draft-model: layers to begin with"
     )
     parser.add_argument("--start", type=Path, help="draft-model: a folder of weights to begin with instead")
-    parser.add_argument("--unrolled", type=int, default=4, help="eagle3: steps of training-time test")
+    parser.add_argument("--unrolled", type=int, default=4, help="eagle3, mtp: steps of training-time test")
     parser.add_argument("--vocabulary", type=int, default=8192, help="words of the drafter's head")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--weight-decay", type=float, default=0.01)

@@ -1,20 +1,15 @@
 """EAGLE-3 checkpoints in the official layout: what is read, what is refused, and drafts that are what was trained."""
 
-import json
 from argparse import Namespace
 from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.errors import ModelError
-from specdemo.train.batches import Batch, Batches, places_of
-from specdemo.train.corpus import Conversation
 from specdemo.train.eagle3 import Eagle3, make
-from specdemo.train.teacher import top_candidates
+from tests.checkpoints import change_config, change_tensors, labelled
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
 
 LAYERS = [0, 1, 2]
@@ -29,9 +24,9 @@ def student() -> Eagle3:
     torch.manual_seed(0)
     made = make(make_target().model, VOCABULARY, Namespace(unrolled=4))
     made._embedding = made._embedding.float()
-    batch = labelled((*PROMPT, *plain(make_target(), PROMPT, max_new_tokens=NUM_TOKENS)[0]))
+    batch = labelled(PROMPT, plain(make_target(), PROMPT, max_new_tokens=NUM_TOKENS)[0], VOCABULARY, LAYERS)
     optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(60):
+    for _ in range(90):
         made.loss(batch, 1.5, 0.0).backward()
         optimizer.step()
         optimizer.zero_grad()
@@ -47,39 +42,13 @@ def folder(student: Eagle3, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def change_config(folder: Path, **changes: object) -> None:
-    values = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**values, **changes}))
-
-
-def change_tensors(folder: Path, **changes: Tensor | None) -> None:
-    """Rewrite the weights in one file; None takes a tensor away."""
-    tensors = {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()}
-    for path in folder.glob("*.safetensors"):
-        path.unlink()
-    merged = {**tensors, **changes}
-    save_file({k: v for k, v in merged.items() if v is not None}, folder / "model.safetensors")
-
-
-def labelled(ids: tuple[int, ...]) -> Batch:
-    """The sequence with the target's hidden states and choices, as the training reads it."""
-    model, tensor = make_target().model, torch.tensor(ids)
-    with torch.no_grad():
-        states = model.model(tensor[None], output_hidden_states=True).hidden_states
-        top_ids, logits = top_candidates(states[-1][0], model.lm_head.weight, 16)
-    hidden = torch.stack([states[i][0] for i in LAYERS], 1)
-    made = Conversation(tensor, len(PROMPT), 0.0, 0, top_ids, logits.softmax(-1), hidden)
-    batch = Batches(places_of(VOCABULARY, VOCAB_SIZE), 1000, 1000, 4, with_hidden=True).make([made], None)
-    return Batch(batch.ids, batch.labels, hidden[None])
-
-
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_every_round_accepts_what_the_trained_layer_says(k: int, student: Eagle3, folder: Path) -> None:
     settings = {"num_draft_tokens": k, "max_new_tokens": NUM_TOKENS}
     events = run(make_target(), load_eagle3(folder, make_target()), PROMPT, **settings)
     found, _ = answer(events)
     assert found == plain(make_target(), PROMPT, max_new_tokens=NUM_TOKENS)[0]
-    expected = student.accepted_lengths(labelled((*PROMPT, *found)), k).tolist()
+    expected = student.accepted_lengths(labelled(PROMPT, found, VOCABULARY, LAYERS), k).tolist()
     place = 0
     for event in rounds_of(events):
         num_wanted = len(event.draft_token_ids)  # at the cap a round asks for fewer drafts
