@@ -42,6 +42,7 @@ DRAFTER_LABELS = {
     "ngram:static": "n-gram, then what the target usually writes next",
     "quantized": "the target itself in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
+    "mtp": "multi-token prediction: one layer that goes on from the target's last hidden state",
     "draft-model": "a small trained model",
     "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "the target's first layers",
@@ -51,6 +52,7 @@ DRAFTER_LABELS = {
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
     "eagle3": "smollm2-135m-instruct-eagle3",
+    "mtp": "smollm2-135m-instruct-mtp",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""

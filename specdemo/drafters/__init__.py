@@ -11,6 +11,7 @@ from specdemo.drafters.draft_model import load_draft_model
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.hybrid import HybridDrafter
+from specdemo.drafters.mtp import load_mtp
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.drafters.null import NullDrafter
@@ -69,6 +70,10 @@ def _eagle3(setting: str, target: Target) -> Drafter:
     return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
 
 
+def _mtp(setting: str, target: Target) -> Drafter:
+    return load_mtp(Path(setting) if setting else shipped_folder("mtp", target), target)
+
+
 def _early_exit(setting: str, target: Target) -> Drafter:
     if setting and not setting.isdecimal():
         raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
@@ -84,6 +89,7 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "ngram": _ngram,
     "quantized": _quantized,
     "eagle3": _eagle3,
+    "mtp": _mtp,
     "draft-model": _draft_model,
     "hybrid": _hybrid,
     "early-exit": _early_exit,

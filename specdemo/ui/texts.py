@@ -132,6 +132,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "ngram:static": "n-gram，再加目标模型常写的接续",
         "quantized": "四位精度的目标模型",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
+        "mtp": "多词元预测：从目标模型最后的隐藏状态往下写的一层",
         "draft-model": "训练好的小模型",
         "hybrid": "文本重复处用 n-gram，其余用 EAGLE-3",
         "early-exit": "目标模型的前几层",

@@ -120,6 +120,8 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
         ("hybrid:nonsense", "must be one of none, ngram, ngram:static"),
         ("eagle3", "name one: eagle3:FOLDER"),
         ("eagle3:./no/such/folder", "it has no config.json"),
+        ("mtp", "name one: mtp:FOLDER"),
+        ("mtp:./no/such/folder", "it has no config.json"),
     ],
 )
 def test_a_drafter_that_cannot_be_made_says_so_in_a_sentence(spec: str, message: str) -> None:
