@@ -46,6 +46,7 @@ DRAFTER_LABELS = {
     "ngram:static": "n-gram + table: then what the target usually writes next",
     "quantized": "four-bit target: the target's own weights in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
+    "mtp": "MTP: one layer that goes on from the target's last hidden state",
     "dspark": "DSpark: a block in one pass, a bias for each token after the one before",
     "dflash": "DFlash: a block of drafts in one pass",
     "medusa": "Medusa: heads on the target's last hidden state, each of which guesses one token",
@@ -66,6 +67,7 @@ DRAFTER_NOTES = {
 SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
     "eagle3": "smollm2-135m-instruct-eagle3",
+    "mtp": "smollm2-135m-instruct-mtp",
     "dspark": "smollm2-135m-instruct-dspark",
     "dflash": "smollm2-135m-instruct-dflash",
     "medusa": "smollm2-135m-instruct-medusa",

@@ -43,10 +43,18 @@ def change_config(folder: Path, **changes: object) -> None:
     (folder / "config.json").write_text(json.dumps({k: v for k, v in values.items() if v is not None}))
 
 
-def change_tensors(folder: Path, **changes: Tensor | None) -> None:
-    """Rewrite the weights in one file; None takes a tensor away."""
-    tensors = {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()}
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    return {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()}
+
+
+def write_tensors(folder: Path, tensors: dict[str, Tensor]) -> None:
+    """In one file, in place of all others."""
     for path in folder.glob("*.safetensors"):
         path.unlink()
-    merged = {**tensors, **changes}
-    save_file({k: v for k, v in merged.items() if v is not None}, folder / "model.safetensors")
+    save_file(tensors, folder / "model.safetensors")
+
+
+def change_tensors(folder: Path, **changes: Tensor | None) -> None:
+    """None takes a tensor away."""
+    merged = {**read_tensors(folder), **changes}
+    write_tensors(folder, {k: v for k, v in merged.items() if v is not None})

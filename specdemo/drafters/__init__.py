@@ -13,6 +13,7 @@ from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.medusa import load_medusa
+from specdemo.drafters.mtp import load_mtp
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.drafters.null import NullDrafter
@@ -71,6 +72,10 @@ def _eagle3(setting: str, target: Target) -> Drafter:
     return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
 
 
+def _mtp(setting: str, target: Target) -> Drafter:
+    return load_mtp(Path(setting) if setting else shipped_folder("mtp", target), target)
+
+
 def _dspark(setting: str, target: Target) -> Drafter:
     return load_block(Path(setting) if setting else shipped_folder("dspark", target), target)
 
@@ -98,6 +103,7 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "ngram": _ngram,
     "quantized": _quantized,
     "eagle3": _eagle3,
+    "mtp": _mtp,
     "dspark": _dspark,
     "dflash": _dflash,
     "medusa": _medusa,

@@ -55,6 +55,7 @@ class BlockWeights:
     """
 
     embedding: Tensor
+    embedding_bytes: int  # besides the target's
     fc: Int8Linear
     hidden_norm: Tensor
     layers: tuple[BlockLayer, ...]
@@ -84,7 +85,7 @@ class BlockWeights:
         layers = sum(block.layer.memory_bytes + block.input_norm.nbytes for block in self.layers)
         markov = 0 if self.markov is None else self.markov.known.nbytes + self.markov.words.memory_bytes
         norms = self.hidden_norm.nbytes + self.norm.nbytes
-        return self.fc.memory_bytes + layers + norms + self.head.rows.memory_bytes + markov
+        return self.embedding_bytes + self.fc.memory_bytes + layers + norms + self.head.memory_bytes + markov
 
 
 class BlockDrafter:

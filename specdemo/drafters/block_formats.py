@@ -173,8 +173,10 @@ def _weights(
     fc = in_order(checkpoint.tensors["fc.weight"], order)
     parts = Parts({**checkpoint.tensors, "fc.weight": fc}, target)
     has_markov, has_confidence = _MARKOV[0] in checkpoint.tensors, _CONFIDENCE[0] in checkpoint.tensors
+    embedding, embedding_bytes = parts.embedding()
     return layers, BlockWeights(
-        embedding=parts.embedding(),
+        embedding=embedding,
+        embedding_bytes=embedding_bytes,
         fc=parts.linear("fc"),
         hidden_norm=parts.tensor("hidden_norm"),
         layers=tuple(_layer(parts, settings, config, index) for index in range(num_layers)),

@@ -120,11 +120,21 @@ class Parts:
         bias = self.tensors[f"{self.prefix}{name}.bias"]
         return self.tensor(name)[0], bias.to(self.target.lm.device, self.target.lm.dtype)
 
-    def embedding(self) -> Tensor:
-        """The checkpoint's own embedding, or where it brings none the target's."""
-        if "embed_tokens.weight" in self.tensors:
-            return Parts(self.tensors, self.target).tensor("embed_tokens")
-        return self.target.model.get_input_embeddings().weight.detach()
+    def embedding(self) -> tuple[Tensor, int]:
+        """The input embedding, and the bytes it takes besides the target's."""
+        return self._own_or_shared("embed_tokens", self.target.model.get_input_embeddings().weight.detach())
+
+    def head(self) -> tuple[Tensor, int]:
+        """The rows of the whole head, and the bytes they take besides the target's."""
+        return self._own_or_shared("lm_head", self.target.model.get_output_embeddings().weight.detach())
+
+    def _own_or_shared(self, name: str, targets: Tensor) -> tuple[Tensor, int]:
+        """The checkpoint's tensor, or the target's if it brings none or a copy: some store what they never trained."""
+        if f"{name}.weight" in self.tensors:
+            own = self.tensor(name)
+            if not torch.equal(own, targets):
+                return own, own.nbytes
+        return targets, 0
 
     def linear(self, *names: str) -> Int8Linear:
         """The same as a product."""

@@ -48,6 +48,7 @@ class Eagle3Cell:
     """
 
     embedding: Tensor
+    embedding_bytes: int  # besides the target's
     feature_norms: tuple[Tensor, ...]
     fc: Int8Linear
     norms: tuple[Tensor, Tensor, Tensor]
@@ -70,7 +71,8 @@ class Eagle3Cell:
     def memory_bytes(self) -> int:
         """See FeatureCell."""
         norms = sum(norm.nbytes for norm in (*self.norms, *self.feature_norms))
-        return self.fc.memory_bytes + self.head.rows.memory_bytes + self.layer.memory_bytes + norms
+        words = self.embedding_bytes + self.head.memory_bytes
+        return words + self.fc.memory_bytes + self.layer.memory_bytes + norms
 
     def read_features(self, features: Tensor) -> Tensor:
         """See FeatureCell. features (T, S * D) -> (T, D)."""
@@ -153,8 +155,10 @@ def _cell(
     whole, layer = Parts(tensors, target), Parts(tensors, target, layout.prefix)
     each = [f"fc_norm.{i}" for i in order if f"fc_norm.{i}.weight" in tensors]
     before = each or [name for name in ("input_norm",) if f"{name}.weight" in tensors]
+    embedding, embedding_bytes = whole.embedding()
     return Eagle3Cell(
-        embedding=whole.embedding(),
+        embedding=embedding,
+        embedding_bytes=embedding_bytes,
         feature_norms=tuple(whole.tensor(name) for name in before),
         fc=whole.linear("fc"),
         norms=(layer.tensor("input_layernorm"), layer.tensor("hidden_norm"), whole.tensor("norm")),

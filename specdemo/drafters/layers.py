@@ -31,7 +31,7 @@ _CONFIG_KEYS += ("rope_parameters", "rope_scaling", "max_position_embeddings")
 
 def layer_config(values: Mapping[str, Any]) -> LlamaConfig:
     """What a layer's sizes and rotary embedding are, from the configuration it was published with."""
-    return LlamaConfig(**{key: values[key] for key in _CONFIG_KEYS if key in values})
+    return LlamaConfig(**{key: values[key] for key in _CONFIG_KEYS if values.get(key) is not None})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +109,20 @@ class WordHead:
     rows: Int8Linear
     token_ids: Tensor | None
     vocab_size: int
+    memory_bytes: int
+    """Held besides the target's own head."""
 
     @classmethod
     def from_checkpoint(cls, checkpoint: Checkpoint, target: Target) -> "WordHead":
         """The checkpoint's own head, or where it brings none the target's, cut to the words that `d2t` names."""
-        ids = checkpoint.word_ids(target.lm.vocab_size)
+        ids, size = checkpoint.word_ids(target.lm.vocab_size), target.lm.vocab_size
         token_ids = None if ids is None else ids.to(target.lm.device)
-        if "lm_head.weight" in checkpoint.tensors:
-            return cls(Parts(checkpoint.tensors, target).linear("lm_head"), token_ids, target.lm.vocab_size)
-        whole = target.model.get_output_embeddings().weight.detach()[: target.lm.vocab_size]
-        return cls(Int8Linear(whole if token_ids is None else whole[token_ids]), token_ids, target.lm.vocab_size)
+        rows, num_bytes = Parts(checkpoint.tensors, target).head()
+        if token_ids is not None and "lm_head.weight" not in checkpoint.tensors:
+            rows = rows[token_ids]
+            num_bytes = rows.nbytes
+        linear = Int8Linear(rows[:size])
+        return cls(linear, token_ids, size, linear.memory_bytes - linear.weight.nbytes + num_bytes)
 
     def __call__(self, x: Tensor) -> Tensor:
         """x (T, D) -> logits (T, V), -inf for words that are never drafted."""

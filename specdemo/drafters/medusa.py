@@ -65,7 +65,7 @@ class MedusaDrafter:
     def __init__(self, heads: Sequence[MedusaHead], words: WordHead | None, feature_layer: int) -> None:
         self.heads, self.words = heads, words
         self.feature_layers = (feature_layer,)
-        shared = 0 if words is None else words.rows.memory_bytes
+        shared = 0 if words is None else words.memory_bytes
         self.memory_bytes = shared + sum(head.memory_bytes for head in heads)
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "MedusaSession":

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specdemo.catalog import EMBEDDED_TARGET, TARGETS
-from specdemo.train import draft_model, eagle3, medusa
+from specdemo.train import draft_model, eagle3, medusa, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.block import DFLASH, DSPARK
 from specdemo.train.corpus import Conversation, read_shard, shards
@@ -36,6 +36,7 @@ FAMILIES: dict[str, Any] = {
     "dspark": DSPARK,
     "dflash": DFLASH,
     "medusa": medusa,
+    "mtp": mtp,
 }
 NUM_DRAFTS = 4
 _SMOKE_MINUTES = 0.05
@@ -167,7 +168,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--minutes", type=float, default=40.0, help="of training, evaluation not counted")
     parser.add_argument("--layers", type=int, nargs="+", help="the target's layers to begin with, where several learn")
     parser.add_argument("--start", type=Path, help="a folder of weights to begin with instead")
-    parser.add_argument("--unrolled", type=int, default=4, help="eagle3: steps of training-time test; medusa: heads")
+    parser.add_argument(
+        "--unrolled", type=int, default=4, help="eagle3, mtp: steps of training-time test; medusa: heads"
+    )
     parser.add_argument("--blocks", type=int, default=2, help="medusa: residual blocks of a head")
     parser.add_argument("--vocabulary", type=int, default=8192, help="words of the drafter's head")
     parser.add_argument("--learning-rate", type=float, default=1e-3)

@@ -145,6 +145,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "ngram:static": "n-gram + 表：再查目标模型常写的接续",
         "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
+        "mtp": "MTP：从目标模型最后的隐藏状态往下写的一层",
         "dspark": "DSpark：一次前向起草一整块，再按前一个词元逐个修正",
         "dflash": "DFlash：一次前向起草一整块",
         "medusa": "Medusa：读取目标模型最后隐藏状态的几个头，每个猜一个词元",

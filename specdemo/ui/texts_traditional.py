@@ -66,6 +66,7 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "ngram:static": "n-gram + 表：再查目標模型常寫的接續",
     "quantized": "4 位元目標模型：目標模型自己的 4 位元權重",
     "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
+    "mtp": "MTP：從目標模型最後的隱藏狀態往下寫的一層",
     "dspark": "DSpark：一次前向起草一整塊，再按前一個詞元逐個修正",
     "dflash": "DFlash：一次前向起草一整塊",
     "medusa": "Medusa：讀取目標模型最後隱藏狀態的幾個頭，每個猜一個詞元",

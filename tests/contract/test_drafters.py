@@ -123,6 +123,8 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
         ("eagle3:./no/such/folder", "it has no config.json"),
         ("medusa", "name one: medusa:FOLDER"),
         ("medusa:./no/such/folder", "it has no config.json"),
+        ("mtp", "name one: mtp:FOLDER"),
+        ("mtp:./no/such/folder", "it has no config.json"),
     ],
 )
 def test_a_drafter_that_cannot_be_made_says_so_in_a_sentence(spec: str, message: str) -> None:

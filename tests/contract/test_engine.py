@@ -286,7 +286,7 @@ def test_a_bench_is_finite_ratios_and_plain_json(engine: Engine) -> None:
     assert set(document["columns"]) <= set(document["rows"][0])
 
 
-@pytest.mark.parametrize("family", ["draft-model", "eagle3", "medusa", "hybrid:eagle3"])
+@pytest.mark.parametrize("family", ["draft-model", "eagle3", "medusa", "mtp", "hybrid:eagle3"])
 def test_the_page_loads_no_model_that_a_visitor_names(live: LiveSource, folder: str, family: str) -> None:
     with pytest.raises(SettingsError, match="the page loads no model that a visitor names"):
         next(live.race(live_request(folder, drafter=f"{family}:{folder}")))

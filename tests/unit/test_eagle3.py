@@ -34,7 +34,7 @@ def student() -> Eagle3:
     made._embedding = made._embedding.float()
     batch = known()
     optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(60):
+    for _ in range(90):
         made.loss(batch, 1.5, 0.0).backward()
         optimizer.step()
         optimizer.zero_grad()

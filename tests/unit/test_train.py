@@ -4,6 +4,7 @@ import json
 import random
 from argparse import Namespace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from specdemo.prompts import load_prompts
-from specdemo.train import draft_model, eagle3, medusa
+from specdemo.train import draft_model, eagle3, medusa, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.conversation import Format, Growing, cut_passage
 from specdemo.train.corpus import Conversation, count_tokens, read_shard, repeated_tail, write_shard
@@ -23,6 +24,7 @@ from specdemo.train.held_out import held_out_prompts
 from specdemo.train.losses import distance, tokens_per_round
 from specdemo.train.openings import CATEGORIES, OPENINGS, draw_opening
 from specdemo.train.teacher import Teacher, top_candidates
+from specdemo.train.unrolled import UnrolledStudent
 
 VOCABULARY = torch.arange(0, 90, 2)
 NUM_LAYERS = 4
@@ -233,24 +235,27 @@ def test_a_draft_model_of_all_layers_is_accepted_wherever_it_has_the_words(
     assert (found == has_word).float().mean() > 0.8  # its head stands in bfloat16
 
 
-def one_chain(student: eagle3.Eagle3, hidden: Tensor, ids: Tensor, start: int, num_steps: int) -> Tensor:
+def one_chain(student: UnrolledStudent, hidden: Tensor, ids: Tensor, start: int, num_steps: int) -> Tensor:
     """Logits of the last of some steps from `start`, as decoding computes them, in plain operations."""
-    layer, inputs = student.midlayer, student.fc(hidden[: start + 1, :3].flatten(1))
+    layer, inputs = student.layer, student.read_features(hidden[None, : start + 1])
     for step in range(num_steps):
         length = start + 1 + step
-        both = layer.both(student._embedding[ids[1 : length + 1]], inputs)[None]
-        rotation = student._rotary(inputs[None], torch.arange(length)[None])
-        heads = [layer.self_attn._heads(getattr(layer.self_attn, f"{name}_proj")(both)) for name in "qkv"]
+        rows, residual = student.combine(student._embedding[ids[1 : length + 1]][None], inputs)
+        rotation = student._rotary(inputs, torch.arange(length)[None])
+        heads = [layer.self_attn._heads(getattr(layer.self_attn, f"{name}_proj")(rows)) for name in "qkv"]
         q, k = apply_rotary_pos_emb(heads[0], heads[1], *rotation)
         mixed = F.scaled_dot_product_attention(q, k, heads[2], is_causal=True, enable_gqa=True)
-        x = inputs + layer.self_attn.o_proj(mixed.transpose(1, 2).flatten(2))[0]
-        output = x + layer.mlp(layer.post_attention_layernorm(x))
-        inputs = torch.cat([inputs, output[-1:]])
-    return student.lm_head(student.norm(output[-1]))
+        x = residual + layer.self_attn.o_proj(mixed.transpose(1, 2).flatten(2))
+        goes_on, finished = student.finish(x + layer.mlp(layer.post_attention_layernorm(x)))
+        inputs = torch.cat([inputs, goes_on[:, -1:]], 1)
+    return student.lm_head(finished[0, -1])
 
 
-def test_unrolled_steps_are_what_decoding_would_compute(target: LlamaForCausalLM, tmp_path: Path) -> None:
-    student = eagle3.make(target, VOCABULARY, options(tmp_path))
+@pytest.mark.parametrize("family", [eagle3, mtp], ids=["eagle3", "mtp"])
+def test_unrolled_steps_are_what_decoding_would_compute(
+    family: ModuleType, target: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    student = family.make(target, VOCABULARY, options(tmp_path))
     student._embedding = student._embedding.float()
     for weight in student.parameters():
         weight.data += 0.1 * torch.randn_like(weight)
@@ -264,7 +269,7 @@ def test_unrolled_steps_are_what_decoding_would_compute(target: LlamaForCausalLM
             torch.testing.assert_close(found[step][index], expected, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("family", [draft_model, eagle3, medusa], ids=["draft-model", "eagle3", "medusa"])
+@pytest.mark.parametrize("family", [draft_model, eagle3, medusa, mtp], ids=["draft-model", "eagle3", "medusa", "mtp"])
 def test_fitting_lowers_the_loss_resumes_and_saves(family: object, target: LlamaForCausalLM, tmp_path: Path) -> None:
     made = conversations(target, (14, 9, 20, 30))
     batches = Batches(places_of(VOCABULARY, 96), 64, 64, 2, with_hidden=family.READS_HIDDEN)
