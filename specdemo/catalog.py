@@ -43,6 +43,7 @@ DRAFTER_LABELS = {
     "quantized": "the target itself in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
     "draft-model": "a small trained model",
+    "universal": "a small model with a vocabulary of its own",
     "hybrid": "n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "the target's first layers",
 }
@@ -52,6 +53,7 @@ SHIPPED_DRAFTERS = {
     "draft-model": "smollm2-135m-instruct-draft-model",
     "eagle3": "smollm2-135m-instruct-eagle3",
     "ngram:static": "smollm2-135m-instruct-ngram",
+    "universal": "smollm2-135m-instruct-universal",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
 

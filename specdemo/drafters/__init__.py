@@ -14,6 +14,7 @@ from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.drafters.null import NullDrafter
+from specdemo.drafters.universal import load_universal
 from specdemo.errors import ModelError, SettingsError
 from specdemo.target import Target
 
@@ -69,6 +70,10 @@ def _eagle3(setting: str, target: Target) -> Drafter:
     return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
 
 
+def _universal(setting: str, target: Target) -> Drafter:
+    return load_universal(setting or str(shipped_folder("universal", target)), target)
+
+
 def _early_exit(setting: str, target: Target) -> Drafter:
     if setting and not setting.isdecimal():
         raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
@@ -85,6 +90,7 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "quantized": _quantized,
     "eagle3": _eagle3,
     "draft-model": _draft_model,
+    "universal": _universal,
     "hybrid": _hybrid,
     "early-exit": _early_exit,
 }

@@ -133,6 +133,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "quantized": "四位精度的目标模型",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
         "draft-model": "训练好的小模型",
+        "universal": "自带词表的小模型",
         "hybrid": "文本重复处用 n-gram，其余用 EAGLE-3",
         "early-exit": "目标模型的前几层",
     },

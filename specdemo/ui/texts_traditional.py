@@ -62,6 +62,7 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "quantized": "四位精度的目標模型",
     "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
     "draft-model": "訓練好的小模型",
+    "universal": "自帶詞表的小模型",
     "hybrid": "文字重複處用 n-gram，其餘用 EAGLE-3",
     "early-exit": "目標模型的前幾層",
 }
