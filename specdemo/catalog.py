@@ -51,6 +51,7 @@ DRAFTER_LABELS = {
     "dflash": "DFlash: a block of drafts in one pass",
     "medusa": "Medusa: heads on the target's last hidden state, each of which guesses one token",
     "draft-model": "draft model: a small language model of the same vocabulary",
+    "universal": "other vocabulary: a small model with a vocabulary of its own",
     "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
     "early-exit": "early exit: the target's first layers",
 }
@@ -72,6 +73,7 @@ SHIPPED_DRAFTERS = {
     "dflash": "smollm2-135m-instruct-dflash",
     "medusa": "smollm2-135m-instruct-medusa",
     "ngram:static": "smollm2-135m-instruct-ngram",
+    "universal": "smollm2-135m-instruct-universal",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
 

@@ -17,6 +17,7 @@ from specdemo.drafters.mtp import load_mtp
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
 from specdemo.drafters.null import NullDrafter
+from specdemo.drafters.universal import load_universal
 from specdemo.errors import ModelError, SettingsError
 from specdemo.target import Target
 
@@ -88,6 +89,10 @@ def _medusa(setting: str, target: Target) -> Drafter:
     return load_medusa(Path(setting) if setting else shipped_folder("medusa", target), target)
 
 
+def _universal(setting: str, target: Target) -> Drafter:
+    return load_universal(setting or str(shipped_folder("universal", target)), target)
+
+
 def _early_exit(setting: str, target: Target) -> Drafter:
     if setting and not setting.isdecimal():
         raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
@@ -108,6 +113,7 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "dflash": _dflash,
     "medusa": _medusa,
     "draft-model": _draft_model,
+    "universal": _universal,
     "hybrid": _hybrid,
     "early-exit": _early_exit,
 }

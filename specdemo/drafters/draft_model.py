@@ -43,7 +43,7 @@ def load_draft_model(source: str, target: Target) -> AutoregressiveDrafter:
         lm = in_eight_bits(cut)
         # A prompt is read with the float32 weights, so both are held.
         return AutoregressiveDrafter(NAME, lm, cut.weight_bytes + (0 if lm is cut else lm.weight_bytes))
-    num_shared = count_shared_ids(target.tokenizer, _load(AutoTokenizer, source), source)
+    num_shared = count_shared_ids(target.tokenizer, load_pretrained(AutoTokenizer, source), source)
     # A tokenizer may know tokens that a head has no row for.
     num_shared = min(num_shared, lm.vocab_size, target.lm.vocab_size)
     if lm.vocab_size == target.lm.vocab_size == num_shared:
@@ -55,10 +55,10 @@ def as_transformers(source: str, target: Target) -> PreTrainedModel:
     """The draft model as transformers' own module, on the target's device and in its dtype."""
     if _is_trained_here(Path(source)):
         return _load_trained_here(Path(source), target)
-    return _load(AutoModelForCausalLM, source, dtype=target.lm.dtype).to(target.lm.device)
+    return load_pretrained(AutoModelForCausalLM, source, dtype=target.lm.dtype).to(target.lm.device)
 
 
-def _load(kind: Any, source: str, **options: Any) -> Any:
+def load_pretrained(kind: Any, source: str, **options: Any) -> Any:
     try:
         return kind.from_pretrained(source, **options)
     except (OSError, ValueError) as error:

@@ -62,6 +62,29 @@ def places_of(vocabulary: Tensor, vocab_size: int) -> Tensor:
     return places
 
 
+def groups(
+    conversations: Sequence[Conversation], max_tokens: int, source: random.Random
+) -> Iterator[list[Conversation]]:
+    """All conversations once, in groups of like length with at most `max_tokens`, padding included, shuffled."""
+    shuffled = source.sample(list(conversations), len(conversations))
+    cut: list[list[Conversation]] = []
+    mean = sum(len(c.ids) for c in shuffled) / max(1, len(shuffled))
+    pool = max(1, int(_POOL * max_tokens / mean))
+    for start in range(0, len(shuffled), pool):
+        cut += _cut(sorted(shuffled[start : start + pool], key=lambda c: len(c.ids)), max_tokens)
+    source.shuffle(cut)
+    yield from cut
+
+
+def _cut(conversations: Sequence[Conversation], max_tokens: int) -> list[list[Conversation]]:
+    cut: list[list[Conversation]] = [[]]
+    for c in conversations:
+        if cut[-1] and (len(cut[-1]) + 1) * len(c.ids) > max_tokens:
+            cut.append([])
+        cut[-1].append(c)
+    return cut
+
+
 class Batches:
     """Makes batches of at most `max_tokens`, padding included; labels have `num_steps` and speak of draft words."""
 
@@ -73,14 +96,7 @@ class Batches:
     def epoch(self, conversations: Sequence[Conversation], seed: int) -> Iterator[Batch]:
         """All conversations once, shuffled."""
         source = random.Random(seed)
-        shuffled = source.sample(list(conversations), len(conversations))
-        batches: list[list[Conversation]] = []
-        mean = sum(len(c.ids) for c in shuffled) / max(1, len(shuffled))
-        pool = max(1, int(_POOL * self._max_tokens / mean))
-        for start in range(0, len(shuffled), pool):
-            batches += self._cut(sorted(shuffled[start : start + pool], key=lambda c: len(c.ids)))
-        source.shuffle(batches)
-        for batch in batches:
+        for batch in groups(conversations, self._max_tokens, source):
             yield self.make(batch, source)
 
     def make(self, conversations: Sequence[Conversation], source: random.Random | None) -> Batch:
@@ -110,11 +126,3 @@ class Batches:
         probs = torch.cat([c.top_probs for c in conversations])[found].float()
         is_label = (wanted < last)[..., None] & (candidates >= 0)
         return Labels(rows, columns, candidates.clamp_min(0), probs * is_label)
-
-    def _cut(self, conversations: Sequence[Conversation]) -> list[list[Conversation]]:
-        batches: list[list[Conversation]] = [[]]
-        for c in conversations:
-            if batches[-1] and (len(batches[-1]) + 1) * len(c.ids) > self._max_tokens:
-                batches.append([])
-            batches[-1].append(c)
-        return batches

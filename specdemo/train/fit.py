@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -65,7 +65,7 @@ class Run:
         options = self.options
         set_learning_rate(self.optimizers, options.learning_rate, self.progress)
         with torch.autocast(options.device, torch.bfloat16):
-            loss = self.student.loss(batch.to(options.device), options.sharpness, options.tv_share)
+            loss = self.loss(batch.to(options.device))
         loss.backward()
         nn.utils.clip_grad_norm_(self.student.parameters(), 1.0)
         for optimizer in self.optimizers:
@@ -75,6 +75,10 @@ class Run:
         self.num_tokens += batch.ids.numel()
         self.seconds += self._counted(time.monotonic() - started)
         return float(loss.detach())
+
+    def loss(self, batch: Batch) -> Tensor:
+        """What the student makes of a batch; families that learn otherwise say so here."""
+        return self.student.loss(batch, self.options.sharpness, self.options.tv_share)
 
     def _counted(self, seconds: float) -> float:
         """A step during which the process was paused counts as a slow one."""

@@ -150,6 +150,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "dflash": "DFlash：一次前向起草一整块",
         "medusa": "Medusa：读取目标模型最后隐藏状态的几个头，每个猜一个词元",
         "draft-model": "独立小模型：词表相同的小语言模型",
+        "universal": "异词表小模型：词表是自己的，按文本对接",
         "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
         "early-exit": "提前退出：只算目标模型的前几层",
     },

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
-from specdemo.train import collect, count, fit, score
+from specdemo.train import collect, count, fit, score, universal
 from specdemo.train.corpus import read_shard, shards
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -31,6 +31,15 @@ def test_collected_answers_are_what_the_target_thinks_likeliest_where_they_are_g
 def test_every_family_fits_and_saves(family: str, data: Path, tmp_path: Path) -> None:
     fit.main([family, str(data), str(tmp_path), "--smoke"])
     assert (tmp_path / "best" / "config.json").exists()
+
+
+def test_a_drafter_of_another_vocabulary_fits_goes_on_and_drafts(data: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        universal.main([str(data), str(tmp_path), "--smoke"])
+    steps = [json.loads(line)["step"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert steps == sorted(set(steps))
+    score.main([f"universal:{tmp_path / 'best'}", "--smoke", "--json", str(tmp_path / "score.json")])
+    assert json.loads((tmp_path / "score.json").read_text())["categories"]["all"]["tokens_per_round"] >= 1
 
 
 def test_counting_writes_a_table_that_knows_the_text(data: Path, tmp_path: Path) -> None:
