@@ -21,18 +21,8 @@ from tests.fakes import answer, ending_at, rounds_of, run
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SPECS = (
-    "ngram",
-    "ngram:static",
-    "quantized",
-    "eagle3",
-    "mtp",
-    "dspark",
-    "dflash",
-    "medusa",
-    "draft-model",
-    "universal",
-    "hybrid",
-    "early-exit",
+    *("ngram", "ngram:static", "quantized", "eagle3", "mtp", "dspark", "dflash", "medusa", "draft-model", "universal"),
+    *("hybrid", "early-exit"),
 )
 PROMPTS = ("What is the capital of France, and why is it known?", "Count from one to ten, and then count again.")
 NUM_TOKENS = 24
