@@ -38,7 +38,7 @@ TARGETS = {
 }
 
 DRAFTER_LABELS = {
-    "none": "none: plain decoding",
+    "none": "no drafter: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
     "ngram:static": "n-gram + table: then what the target usually writes next",
     "quantized": "four-bit target: the target's own weights in four bits",
