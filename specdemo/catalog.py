@@ -41,7 +41,7 @@ PRECISIONS = ("auto", "float32", "bfloat16", "int4")
 """Of the target: "auto" is float32 on a CPU and bfloat16 on CUDA."""
 
 DRAFTER_LABELS = {
-    "none": "none: plain decoding",
+    "none": "no drafter: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
     "ngram:static": "n-gram + table: then what the target usually writes next",
     "quantized": "four-bit target: the target's own weights in four bits",

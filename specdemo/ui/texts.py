@@ -140,7 +140,7 @@ SENTENCES: dict[str, dict[str, str]] = {
 
 DRAFTERS: dict[str, dict[str, str]] = {
     "zh": {
-        "none": "无：普通解码",
+        "none": "无草稿：普通解码",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
         "ngram:static": "n-gram + 表：再查目标模型常写的接续",
         "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",

@@ -61,7 +61,7 @@ SENTENCES_TRADITIONAL: dict[str, str] = {
 }
 
 DRAFTERS_TRADITIONAL: dict[str, str] = {
-    "none": "無：普通解碼",
+    "none": "無草稿：普通解碼",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
     "ngram:static": "n-gram + 表：再查目標模型常寫的接續",
     "quantized": "4 位元目標模型：目標模型自己的 4 位元權重",
@@ -81,8 +81,8 @@ VIEW_TRADITIONAL: dict[str, str] = {
     "plain": "普通解碼",
     "plain_sub": "每次前向計算一個詞元",
     "speculative": "投機解碼",
-    "speculative_sub": "草稿模型：{drafter} · K = {k}",
-    "adaptive_sub": "草稿模型：{drafter} · 自適應 K ≤ {k}",
+    "speculative_sub": "{drafter} · K = {k}",
+    "adaptive_sub": "{drafter} · 自適應 K ≤ {k}",
     "memory": "記憶體 +{bytes}",
     "rate_unit": "詞元/秒",
     "counts": "{tokens} 詞元 · {seconds} 秒 · {passes} 次前向計算 · {bytes} · 首詞元 {first} 秒",

@@ -204,7 +204,7 @@ def test_the_lane_calls_a_drafter_by_its_short_name(open_page: OpenPage, tmp_pat
     save(replace(trace, request={**trace.request, "drafter": name}), tmp_path / "race.json")
     page = open_page()
     open_file(page, tmp_path / "race.json")
-    expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"drafter: {text} \u00b7 K = 4")
+    expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"{text} \u00b7 K = 4")
 
 
 def test_without_motion_no_draft_flickers(open_page: OpenPage) -> None:

@@ -245,7 +245,7 @@ def test_every_drafter_has_a_name_in_every_language(language: str) -> None:
 def test_every_line_of_a_drafter_begins_with_a_short_name_of_its_own(language: str) -> None:
     lines, names = DRAFTERS.get(language, DRAFTER_LABELS), drafter_names(language)
     for name, line in lines.items():
-        assert re.fullmatch(r"[^:\uff1a]{1,17}(: |\uff1a)\S.+", line), f"{name} needs a line `SHORT NAME: what it does`"
+        assert re.fullmatch(r"[^:\uff1a]{1,20}(: |\uff1a)\S.+", line), f"{name} needs a line `SHORT NAME: what it does`"
         assert line.startswith(names[name])
     assert len(set(names.values())) == len(names)
 
