@@ -12,7 +12,8 @@ from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
+from specdemo.drafters.ngram_table import FILE_NAME, NgramTable, TextThenTable
+from specdemo.drafters.ngram_walk import WalkDrafter
 from specdemo.drafters.null import NullDrafter
 from specdemo.errors import ModelError, SettingsError
 from specdemo.target import Target
@@ -46,7 +47,8 @@ def _ngram(setting: str, target: Target) -> Drafter:
     if not setting:
         return NgramDrafter()
     if setting == "static":
-        return NgramDrafter(table=NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME))
+        table = NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME)
+        return WalkDrafter(lambda: TextThenTable(table), table.memory_bytes)
     low, _, high = setting.partition("-")
     if not (low.isdecimal() and high.isdecimal()):
         raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static.")
