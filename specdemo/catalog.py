@@ -40,6 +40,8 @@ DRAFTER_LABELS = {
     "none": "none (plain decoding)",
     "ngram": "n-gram: copies what followed the same words before",
     "ngram:static": "n-gram, then what the target usually writes next",
+    "ngram:hashed": "n-gram in a hash table of fixed size",
+    "ngram:map": "n-gram, silent where the text is ambiguous",
     "quantized": "the target itself in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
     "draft-model": "a small trained model",

@@ -12,6 +12,8 @@ from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.ngram import NgramDrafter
+from specdemo.drafters.ngram_hashed import HashedSuccessors
+from specdemo.drafters.ngram_map import CountedSuccessors
 from specdemo.drafters.ngram_table import FILE_NAME, NgramTable, TextThenTable
 from specdemo.drafters.ngram_walk import WalkDrafter
 from specdemo.drafters.null import NullDrafter
@@ -49,9 +51,15 @@ def _ngram(setting: str, target: Target) -> Drafter:
     if setting == "static":
         table = NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME)
         return WalkDrafter(lambda: TextThenTable(table), table.memory_bytes)
+    if setting == "hashed":
+        return WalkDrafter(HashedSuccessors)
+    if setting == "map":
+        return WalkDrafter(CountedSuccessors)
     low, _, high = setting.partition("-")
     if not (low.isdecimal() and high.isdecimal()):
-        raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static.")
+        raise SettingsError(
+            f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static, hashed or map."
+        )
     return NgramDrafter(int(low), int(high))
 
 

@@ -1,4 +1,4 @@
-"""Drafts walked token by token through what followed what; no weights.
+"""Drafts walked token by token through what followed what: `ngram:static`, `ngram:hashed`, `ngram:map` in one session.
 
 Each drafted token is put behind the text and the next one looked up anew. One-hot: it never draws. The session and all
 it has learnt belong to one generation; only a table that was counted before is shared.

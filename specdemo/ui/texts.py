@@ -130,6 +130,8 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "none": "无（普通解码）",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
         "ngram:static": "n-gram，再加目标模型常写的接续",
+        "ngram:hashed": "n-gram：大小固定的哈希表",
+        "ngram:map": "n-gram：接续不明确时不猜",
         "quantized": "四位精度的目标模型",
         "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
         "draft-model": "训练好的小模型",

@@ -59,6 +59,8 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "none": "無（普通解碼）",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
     "ngram:static": "n-gram，再加目標模型常寫的接續",
+    "ngram:hashed": "n-gram：大小固定的雜湊表",
+    "ngram:map": "n-gram：接續不明確時不猜",
     "quantized": "四位精度的目標模型",
     "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
     "draft-model": "訓練好的小模型",

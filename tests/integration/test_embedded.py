@@ -20,7 +20,17 @@ from tests.fakes import answer, ending_at, rounds_of, run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-SPECS = ("ngram", "ngram:static", "quantized", "eagle3", "draft-model", "hybrid", "early-exit")
+SPECS = (
+    "ngram",
+    "ngram:static",
+    "ngram:hashed",
+    "ngram:map",
+    "quantized",
+    "eagle3",
+    "draft-model",
+    "hybrid",
+    "early-exit",
+)
 PROMPTS = ("What is the capital of France, and why is it known?", "Count from one to ten, and then count again.")
 NUM_TOKENS = 24
 
