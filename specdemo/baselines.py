@@ -49,8 +49,6 @@ class Baseline:
     def _options(self, spec: str, k: int) -> dict[str, Any] | None:
         drafter = self._engine.drafter(spec)
         if isinstance(drafter, NgramDrafter):
-            if drafter.table:
-                return None
             return {"prompt_lookup_num_tokens": k, "max_matching_ngram_size": drafter.max_n}
         if isinstance(drafter, EarlyExitDrafter):
             _configure_constant(self._target.model, k)

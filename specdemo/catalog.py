@@ -44,6 +44,8 @@ DRAFTER_LABELS = {
     "none": "no drafter: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
     "ngram:static": "n-gram + table: then what the target usually writes next",
+    "ngram:hashed": "n-gram hashed: in a table of fixed size",
+    "ngram:map": "n-gram map: silent where the text is ambiguous",
     "quantized": "four-bit target: the target's own weights in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
     "mtp": "MTP: one layer that goes on from the target's last hidden state",

@@ -15,7 +15,10 @@ from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.medusa import load_medusa
 from specdemo.drafters.mtp import load_mtp
 from specdemo.drafters.ngram import NgramDrafter
-from specdemo.drafters.ngram_table import FILE_NAME, NgramTable
+from specdemo.drafters.ngram_hashed import HashedSuccessors
+from specdemo.drafters.ngram_map import CountedSuccessors
+from specdemo.drafters.ngram_table import FILE_NAME, NgramTable, TextThenTable
+from specdemo.drafters.ngram_walk import WalkDrafter
 from specdemo.drafters.null import NullDrafter
 from specdemo.drafters.universal import load_universal
 from specdemo.errors import ModelError, SettingsError
@@ -50,10 +53,17 @@ def _ngram(setting: str, target: Target) -> Drafter:
     if not setting:
         return NgramDrafter()
     if setting == "static":
-        return NgramDrafter(table=NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME))
+        table = NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME)
+        return WalkDrafter(lambda: TextThenTable(table), table.memory_bytes)
+    if setting == "hashed":
+        return WalkDrafter(HashedSuccessors)
+    if setting == "map":
+        return WalkDrafter(CountedSuccessors)
     low, _, high = setting.partition("-")
     if not (low.isdecimal() and high.isdecimal()):
-        raise SettingsError(f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static.")
+        raise SettingsError(
+            f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static, hashed or map."
+        )
     return NgramDrafter(int(low), int(high))
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
+from specdemo.drafters.ngram import DEFAULT_MAX_N, DEFAULT_MIN_N, SuffixIndex
 from specdemo.errors import ModelError
 
 FILE_NAME = "table.safetensors"
@@ -59,6 +60,28 @@ class NgramTable:
             if winner is not None:
                 return winner
         return None
+
+
+class TextThenTable:
+    """See ngram_walk.Successors. The text itself is asked first, the table where the text has not said it before."""
+
+    def __init__(self, table: NgramTable, min_n: int = DEFAULT_MIN_N, max_n: int = DEFAULT_MAX_N) -> None:
+        self.reach = max(max_n, MAX_N)
+        self._table = table
+        self._index = SuffixIndex(min_n, max_n)
+
+    def learn(self, text: Sequence[int], token_id: int) -> None:
+        """Index the n-grams that end with `text`."""
+        self._index.append(token_id)
+
+    def after(self, text: Sequence[int]) -> int | None:
+        """What followed the longest known suffix in the text, or else what usually does."""
+        end = self._index.find(text)
+        return self._table.after(text) if end is None else self._index.ids[end]
+
+    def forget(self) -> None:
+        """See ngram_walk.Successors."""
+        self._index.clear()
 
 
 def hash_of(ngram: Sequence[int]) -> int:

@@ -64,6 +64,8 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "none": "無草稿：普通解碼",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
     "ngram:static": "n-gram + 表：再查目標模型常寫的接續",
+    "ngram:hashed": "n-gram 雜湊：放在大小固定的表裡",
+    "ngram:map": "n-gram 映射：接續不明確時不猜",
     "quantized": "4 位元目標模型：目標模型自己的 4 位元權重",
     "eagle3": "EAGLE-3：讀取目標模型隱藏狀態的一層",
     "mtp": "MTP：從目標模型最後的隱藏狀態往下寫的一層",

@@ -27,7 +27,17 @@ from tests.fakes import (
     wrap,
 )
 
-SPECS = ("ngram:1-3", "quantized", "early-exit:1", "early-exit:2", "same", "other", "hybrid:quantized")
+SPECS = (
+    "ngram:1-3",
+    "ngram:hashed",
+    "ngram:map",
+    "quantized",
+    "early-exit:1",
+    "early-exit:2",
+    "same",
+    "other",
+    "hybrid:quantized",
+)
 PROMPT = [5, 9, 7, 5, 9, 7, 5, 9]
 LOSSLESS = ("rejection", "coupled", "block")
 RULES = ("auto", *LOSSLESS, "typical")

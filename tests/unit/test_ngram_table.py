@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdemo.drafters.ngram import NgramSession
-from specdemo.drafters.ngram_table import MAX_N, NgramTable
+from specdemo.drafters.ngram_table import MAX_N, NgramTable, TextThenTable
+from specdemo.drafters.ngram_walk import WalkSession
 from specdemo.errors import ModelError
 from specdemo.train.count import count
 
@@ -54,7 +54,7 @@ def test_no_table_is_a_sentence(tmp_path: Path) -> None:
 
 def test_the_text_itself_is_asked_before_the_table() -> None:
     table = NgramTable.from_winners({(1,): 7, (7,): 8, (2,): 9})
-    session = NgramSession(2, 3, table)
+    session = WalkSession(TextThenTable(table, 2, 3))
     session.commit([5, 1], None)
     assert session.propose(4).token_ids == (7, 8)
     session.commit([2, 6, 5, 1], None)
@@ -64,7 +64,7 @@ def test_the_text_itself_is_asked_before_the_table() -> None:
 
 @given(text=st.lists(st.integers(0, 3), max_size=30), max_tokens=st.integers(1, 8))
 def test_without_entries_it_drafts_only_what_the_text_has_said(text: list[int], max_tokens: int) -> None:
-    session = NgramSession(1, 3, NgramTable.from_winners({}))
+    session = WalkSession(TextThenTable(NgramTable.from_winners({}), 1, 3))
     session.commit(text, None)
     drafted = session.propose(max_tokens).token_ids
     assert bool(drafted) == (len(text) > 1 and text[-1] in text[:-1])
