@@ -65,15 +65,7 @@ class RaceApi:
             raw: feed the prompt as it is, without the chat template.
             precision: of the target: auto (as loaded), float32, bfloat16 or int4.
         """
-        request = self._checked(locals())
-        updates: list[LaneUpdate] = []
-        try:
-            for batch in batches(self._source.race(request), SECONDS_BETWEEN_STATES):
-                updates += batch
-                yield race_state(updates, done=False)
-        except SpecdemoError as error:
-            raise gr.Error(str(error), print_exception=False) from error
-        yield race_state(updates, done=True)
+        yield from self._states(self._checked(locals()))
 
     def race_summary(
         self,
@@ -131,6 +123,16 @@ class RaceApi:
         except SpecdemoError as error:
             return [gr.validate(False, str(error)), *[gr.validate(True, "")] * (len(values) - 1)]
         return [gr.validate(True, "")] * len(values)
+
+    def _states(self, request: RaceRequest) -> Iterator[dict[str, Any]]:
+        updates: list[LaneUpdate] = []
+        try:
+            for batch in batches(self._source.race(request), SECONDS_BETWEEN_STATES):
+                updates += batch
+                yield race_state(updates, done=False)
+        except SpecdemoError as error:
+            raise gr.Error(str(error), print_exception=False) from error
+        yield race_state(updates, done=True)
 
     def _checked(self, arguments: dict[str, Any]) -> RaceRequest:
         try:

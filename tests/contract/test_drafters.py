@@ -127,6 +127,10 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
         ("medusa:./no/such/folder", "it has no config.json"),
         ("mtp", "name one: mtp:FOLDER"),
         ("mtp:./no/such/folder", "it has no config.json"),
+        ("dspark", "name one: dspark:FOLDER"),
+        ("dspark:./no/such/folder", "it has no config.json"),
+        ("dflash", "name one: dflash:FOLDER"),
+        ("universal", "name one: universal:FOLDER"),
     ],
 )
 def test_a_drafter_that_cannot_be_made_says_so_in_a_sentence(spec: str, message: str) -> None:

@@ -37,7 +37,7 @@ def student() -> Medusa:
         made.loss(batch, 1.5, 0.0).backward()
         optimizer.step()
         optimizer.zero_grad()
-    for weight in made.parameters():
+    for weight in made.heads.parameters():
         weight.data = weight.half().float()
     return made
 

@@ -31,7 +31,7 @@ def test_only_the_two_endpoints_are_public(served: tuple[ScriptedSource, Client]
         names = [parameter["parameter_name"] for parameter in endpoint["parameters"]]
         assert names[:3] == ["prompt", "drafter", "k"]
         assert len(names) == 16
-        assert [p["parameter_has_default"] for p in endpoint["parameters"]] == [False] + [True] * 14
+        assert [p["parameter_has_default"] for p in endpoint["parameters"]] == [False] + [True] * 15
 
 
 def test_an_idle_page_asks_its_queue_seldom_also_when_launched(tmp_path: Path) -> None:
