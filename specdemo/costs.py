@@ -68,7 +68,7 @@ def _pass_tasks(engine: Engine) -> dict[Any, _Task]:
         session.crop(_CONTEXT)
 
     tasks: dict[Any, _Task] = {("pass", width): lambda width=width: run(width) for width in WIDTHS}
-    if isinstance(lm, LlamaLM) and (compiled := lm.compiled):
+    if isinstance(lm, LlamaLM) and (compiled := lm.compiled) and compiled.is_float32:
         for width in WIDTHS:
             hidden = torch.ones(width, lm.embedding.shape[1])
             tasks["products", width] = lambda hidden=hidden: compiled.run_products(hidden)

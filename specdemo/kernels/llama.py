@@ -30,6 +30,11 @@ class CompiledLlama:
     head: Array  # (R, ...)
 
     @property
+    def is_float32(self) -> bool:
+        """Whether the layers are, and not blocks."""
+        return bool(self.layers.qkv.dtype == np.float32)
+
+    @property
     def layer_bytes(self) -> int:
         """Bytes of one layer."""
         return sum(array.nbytes for array in self.layers if isinstance(array, np.ndarray)) // len(self.layers.qkv)

@@ -23,6 +23,13 @@ def test_a_profile_of_a_small_model_is_whole_and_plain() -> None:
     assert set(document["columns"]) >= {key for row in rows.values() for key in row}
 
 
+def test_a_target_in_four_bits_has_no_parts_but_every_width() -> None:
+    document = profile(Engine(make_target()).at("int4"), ["ngram"], lambda items, text: items)
+    rows = {row["what"]: row for row in document["rows"]}
+    assert {f"target pass of {width}" for width in WIDTHS} < set(rows)
+    assert not any("products" in row for row in rows.values())
+
+
 def test_a_model_without_the_compiled_pass_has_no_parts() -> None:
     document = profile(Engine(make_target("qwen2")), ["ngram"], lambda items, text: items)
     assert not any("products" in row for row in document["rows"])
