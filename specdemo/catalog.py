@@ -75,9 +75,14 @@ SHIPPED_DRAFTERS = {
     "dflash": "smollm2-135m-instruct-dflash",
     "medusa": "smollm2-135m-instruct-medusa",
     "ngram:static": "smollm2-135m-instruct-ngram",
-    "universal": "smollm2-135m-instruct-universal",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
+
+NEED_A_FOLDER = ("universal",)
+"""Families with no trained weights here: they are named with a folder, and stand in no menu."""
+
+READY_DRAFTERS = tuple(name for name in DRAFTER_LABELS if name not in NEED_A_FOLDER)
+"""What the embedded target races with as it is."""
 
 
 def drafter_note(key: str, **values: object) -> str:
@@ -97,7 +102,9 @@ def read_note(note: str) -> tuple[str, dict[str, str]] | None:
 def reads_a_folder(spec: str) -> bool:
     """Whether making the drafter would read weights from a place that `spec` names."""
     name, _, setting = spec.partition(":")
-    return reads_a_folder(setting) if name == "hybrid" else name in SHIPPED_DRAFTERS and setting != ""
+    return (
+        reads_a_folder(setting) if name == "hybrid" else name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) and setting != ""
+    )
 
 
 def check_drafter_name(spec: str) -> None:

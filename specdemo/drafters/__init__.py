@@ -39,7 +39,7 @@ def make_drafter(spec: str, target: Target) -> Drafter:
 
 def shipped_folder(name: str, target: Target) -> Path:
     """Where the trained drafter of a family is that comes with the program; ModelError where there is none."""
-    if target.name != EMBEDDED_TARGET:
+    if target.name != EMBEDDED_TARGET or name not in SHIPPED_DRAFTERS:
         remedy = "choose another drafter" if name == "ngram:static" else f"name one: {name}:FOLDER"
         raise ModelError(f"no {name} drafter ships for the target {target.name}; {remedy}.")
     return _ASSETS / SHIPPED_DRAFTERS[name]

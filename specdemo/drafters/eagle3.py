@@ -134,10 +134,16 @@ def _layout(checkpoint: Checkpoint) -> _Layout:
 def _names(layout: _Layout) -> tuple[set[str], set[str]]:
     """Tensors that the layout must and may hold."""
     layer = (*LAYER_TENSORS, "input_layernorm.weight", "hidden_norm.weight")
-    optional = {"d2t", "t2d", "embed_tokens.weight", *(f"{layout.prefix}{name}" for name in HEAD_NORMS)}
+    optional = {
+        "d2t",
+        "t2d",
+        "embed_tokens.weight",
+        "lm_head.weight",
+        *(f"{layout.prefix}{name}" for name in HEAD_NORMS),
+    }
     if layout.name == "speculators":
         optional |= {"input_norm.weight", *(f"fc_norm.{i}.weight" for i in range(len(layout.feature_layers or "123")))}
-    return {f"{layout.prefix}{name}" for name in layer} | {"fc.weight", "norm.weight", "lm_head.weight"}, optional
+    return {f"{layout.prefix}{name}" for name in layer} | {"fc.weight", "norm.weight"}, optional
 
 
 def _feature_layers(layout: _Layout, target: Target) -> list[int]:

@@ -59,9 +59,11 @@ class Eagle3(UnrolledStudent):
         return x, self.norm(x)
 
     def save(self, folder: Path) -> None:
-        """Write the official layout."""
+        """Write the official layout; the head stays the target's rows of the draft words."""
         values = {
             "architectures": ["LlamaForCausalLMEagle3"],
             "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(_FEATURES), "use_aux_hidden_state": True},
         }
-        self.write(folder, values, {name: tensor for name, tensor in self.state_dict().items() if name != "vocabulary"})
+        tensors = self.state_dict()
+        del tensors["vocabulary"], tensors["lm_head.weight"]
+        self.write(folder, values, tensors)

@@ -102,7 +102,7 @@ class Layer(nn.Module):
 
 
 class UnrolledStudent(nn.Module, ABC):
-    """One layer and a frozen head; the embedding stays the target's and is not saved. See drafters.feature_chain."""
+    """One layer; embedding and head stay the target's and are not saved. See drafters.feature_chain."""
 
     def __init__(self, target: LlamaForCausalLM, vocabulary: Tensor, num_unrolled: int) -> None:
         super().__init__()
