@@ -5,7 +5,8 @@
 DATA is what collect and annotate filled. The first run trains the tokenizer, kept in RUN/tokenizer; the text is decoded
 and encoded anew at each start. As in fit the learning rate follows the clock of the steps, and a run with the same RUN
 goes on from its last checkpoint. RUN/best is an ordinary folder with the weights that guess most held-out tokens;
-`python -m specdemo.train.score universal:RUN/best` measures it. In RUN/log.jsonl `all` is the share that was guessed, `held_out_loss` is in nats a token.
+`python -m specdemo.train.score universal:RUN/best` measures it. In RUN/log.jsonl `all` is the share that was guessed,
+`held_out_loss` is in nats a token.
 
 B conversations, T tokens of the drafter.
 """
