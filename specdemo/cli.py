@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from specdemo import space
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
@@ -27,12 +27,25 @@ if TYPE_CHECKING:
     from specdemo.engine import Engine
 
 _DEFAULTS = DecodeSettings()
+_FASTEST = {"precision": "int4", "drafter": "ngram:static", "k": "3"}
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line instead of the usage text."""
         raise SettingsError(f"{message}; see `{self.prog} --help`.")
+
+
+class _Fast(argparse.Action):
+    """Sets several options at once; those that are named behind it still count."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, **rest: Any) -> None:
+        super().__init__(option_strings, dest=argparse.SUPPRESS, nargs=0, **rest)
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        """See argparse.Action."""
+        for name, value in _FASTEST.items():
+            setattr(namespace, name, value)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -106,6 +119,8 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     add("--raw", action="store_true", help="no chat template: the prompt as it is")
     add("--stop", action="append", default=[], metavar="TEXT", help="a string that ends the answer; repeatable")
     _add_precision(command)
+    fastest = " ".join(f"--{name} {value}" for name, value in _FASTEST.items())
+    add("--fast", action=_Fast, help=f"what was measured to be fastest for the embedded target: {fastest}")
     add("--evidence", action="store_true", help="with the numbers behind every verdict")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from specdemo import traces
-from specdemo.cli import main
+from specdemo.cli import _parser, main
 from tests.fakes import make_model, make_tokenizer
 
 
@@ -183,3 +183,18 @@ def test_as_a_program_it_prints_its_sentence_and_its_code() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "specdemo: K is 99; it must be a whole number from 1 to 16.\n"
+
+
+def test_fast_sets_what_is_fastest_and_what_is_named_behind_it_counts() -> None:
+    fast = _parser().parse_args(["generate", "x", "--fast"])
+    assert (fast.precision, fast.drafter, fast.k) == ("int4", "ngram:static", "3")
+    mixed = _parser().parse_args(["race", "x", "--fast", "--k", "5"])
+    assert (mixed.precision, mixed.k) == ("int4", "5")
+    assert _parser().parse_args(["generate", "x"]).precision == "auto"
+
+
+@pytest.mark.parametrize("command", ["generate", "race"])
+def test_an_unknown_precision_is_one_line(capsys: pytest.CaptureFixture[str], folder: str, command: str) -> None:
+    code, _, error = run_main(capsys, command, "hi", "--target", folder, "--precision", "int3")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "must be one of auto, float32, bfloat16, int4" in error
