@@ -13,7 +13,7 @@ from specdemo.train.batches import Batch
 from specdemo.train.block import BLOCK_SIZE, DFLASH, DSPARK, BlockStudent
 from specdemo.train.losses import distance
 from tests.fakes import VOCAB_SIZE, make_target
-from tests.students import change_config, labelled
+from tests.students import change_config, labelled, learn
 
 LAYERS = [0, 1, 2]
 VOCABULARY = torch.arange(VOCAB_SIZE)
@@ -22,7 +22,7 @@ PROMPT = tuple(range(20, 50))
 
 @cache
 def block_student(kind: str) -> BlockStudent:
-    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them.
+    """Knows one answer by heart, so that its drafts are accepted.
 
     "z-lab": slot k predicts the k-th token behind the newest, the newest token's own slot nothing.
     """
@@ -31,14 +31,8 @@ def block_student(kind: str) -> BlockStudent:
     family = DSPARK if kind == "dspark" else DFLASH
     made = family.make(target, VOCABULARY, Namespace(layers=[1, 2], start=None))
     made._embedding, made._head = target.get_input_embeddings().weight.detach(), target.lm_head.weight.detach()
-    batch, optimizer = known(), torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(160):
-        loss = _z_lab_loss(made, batch) if kind == "z-lab" else made.loss(batch, 1.5, 0.0)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    for weight in made.parameters():
-        weight.data = weight.half().float()
+    batch = known()
+    learn(made, lambda: _z_lab_loss(made, batch) if kind == "z-lab" else made.loss(batch, 1.5, 0.0), 160)
     return made
 
 

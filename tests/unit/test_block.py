@@ -13,7 +13,15 @@ from specdemo.errors import ModelError
 from specdemo.train.block import BLOCK_SIZE, BlockStudent
 from tests.block_students import PROMPT, as_deepspec, as_specforge, as_z_lab, block_student, known, saved
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
-from tests.students import NUM_TOKENS, answer_to, change_config, change_tensors, config_of
+from tests.students import (
+    NUM_TOKENS,
+    answer_to,
+    change_config,
+    change_tensors,
+    check_accepted,
+    check_sampled,
+    config_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -39,16 +47,7 @@ def test_every_round_accepts_what_the_trained_block_says(
     student = request.getfixturevalue(family)
     drafter = load_block(saved(student, tmp_path), make_target())
     assert drafter.name == family
-    events = run(make_target(), drafter, PROMPT, num_draft_tokens=k, max_new_tokens=NUM_TOKENS)
-    found, _ = answer(events)
-    assert found == answer_to(PROMPT)
-    expected = student.accepted_lengths(known(), k).tolist()
-    place = 0
-    for event in rounds_of(events):
-        # At the cap a round asks for fewer drafts, and a doubtful slot ends the draft.
-        assert event.num_accepted == min(expected[place], len(event.draft_token_ids))
-        place += len(event.emitted_token_ids)
-    assert sum(accepted == k for accepted in expected) > NUM_TOKENS // 4, "what it knows by heart is accepted"
+    check_accepted(drafter, PROMPT, student.accepted_lengths(known(), k).tolist(), k, most=k)
 
 
 LAYOUTS = {"speculators": saved, "DeepSpec": as_deepspec, "SpecForge": as_specforge}
@@ -114,12 +113,7 @@ def test_a_wrong_slot_is_visibly_worse(dspark: BlockStudent, tmp_path: Path) -> 
 def test_sampled_answers_come_from_honest_laws(
     rule: str, family: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    drafter = load_block(saved(request.getfixturevalue(family), tmp_path), make_target())
-    settings = {"temperature": 1.0, "rule": rule, "max_new_tokens": 24, "seed": 3}
-    found, reason = answer(run(make_target(), drafter, PROMPT, **settings))
-    assert (len(found), reason) == (24, "length")
-    if rule == "coupled":
-        assert found == plain(make_target(), PROMPT, **settings)[0]
+    check_sampled(load_block(saved(request.getfixturevalue(family), tmp_path), make_target()), PROMPT, rule)
 
 
 @pytest.mark.parametrize("family", ["dspark", "dflash"])

@@ -15,7 +15,16 @@ from specdemo.errors import ModelError
 from specdemo.train.batches import Batch
 from specdemo.train.eagle3 import Eagle3, make
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
-from tests.students import NUM_TOKENS, answer_to, change_config, change_tensors, config_of, labelled
+from tests.students import (
+    NUM_TOKENS,
+    change_config,
+    change_tensors,
+    check_accepted,
+    check_sampled,
+    config_of,
+    labelled,
+    learn_first_choices,
+)
 
 LAYERS = [0, 1, 2]
 VOCABULARY = torch.arange(0, VOCAB_SIZE - 9)  # all but a few words
@@ -28,22 +37,11 @@ def known() -> Batch:
 
 @pytest.fixture(scope="module")
 def student() -> Eagle3:
-    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them.
-
-    It learns first choices alone, so that no two words are so near that eight bits decide between them.
-    """
+    """Knows one answer by heart, so that its drafts are accepted."""
     torch.manual_seed(0)
     made = make(make_target().model, VOCABULARY, Namespace(unrolled=4))
     made._embedding = made._embedding.float()
-    batch = known()
-    batch.labels.probs[..., 1:] = 0.0
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(90):
-        made.loss(batch, 1.5, 0.0).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    for weight in (w for w in made.parameters() if w.requires_grad):
-        weight.data = weight.half().float()
+    learn_first_choices(made, known(), 90)
     return made
 
 
@@ -56,27 +54,12 @@ def folder(student: Eagle3, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_every_round_accepts_what_the_trained_layer_says(k: int, student: Eagle3, folder: Path) -> None:
-    settings = {"num_draft_tokens": k, "max_new_tokens": NUM_TOKENS}
-    events = run(make_target(), load_eagle3(folder, make_target()), PROMPT, **settings)
-    found, _ = answer(events)
-    assert found == answer_to(PROMPT)
-    expected = student.accepted_lengths(known(), k).tolist()
-    place = 0
-    for event in rounds_of(events):
-        num_wanted = len(event.draft_token_ids)  # at the cap a round asks for fewer drafts
-        assert event.num_accepted == min(expected[place], num_wanted)
-        place += len(event.emitted_token_ids)
-    assert sum(accepted == k for accepted in expected) > NUM_TOKENS // 4, "what it knows by heart is accepted"
+    check_accepted(load_eagle3(folder, make_target()), PROMPT, student.accepted_lengths(known(), k).tolist(), k, most=k)
 
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "block"])
 def test_sampled_answers_come_from_honest_laws(rule: str, folder: Path) -> None:
-    drafter = load_eagle3(folder, make_target())
-    settings = {"temperature": 1.0, "rule": rule, "max_new_tokens": 24, "seed": 3}
-    found, reason = answer(run(make_target(), drafter, PROMPT, **settings))
-    assert (len(found), reason) == (24, "length")
-    if rule == "coupled":
-        assert found == plain(make_target(), PROMPT, **settings)[0]
+    check_sampled(load_eagle3(folder, make_target()), PROMPT, rule)
 
 
 def test_a_prompt_of_one_token_begins_without_drafts(folder: Path) -> None:

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
-from torch import Tensor
 
 from specdemo.drafters.medusa import load_medusa
 from specdemo.errors import ModelError
@@ -15,7 +13,7 @@ from specdemo.events import Finished
 from specdemo.train.batches import Batch
 from specdemo.train.medusa import Medusa, make
 from tests.fakes import VOCAB_SIZE, answer, make_target, plain, rounds_of, run
-from tests.students import NUM_TOKENS, answer_to, change_tensors, labelled
+from tests.students import change_tensors, check_accepted, check_sampled, labelled, learn_first_choices, read_tensors
 
 NUM_HEADS, NUM_BLOCKS = 4, 2
 VOCABULARY = torch.arange(0, VOCAB_SIZE - 9)  # all but a few words
@@ -24,21 +22,10 @@ PROMPT = tuple(range(10, 40))
 
 @pytest.fixture(scope="module")
 def student() -> Medusa:
-    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them.
-
-    It learns first choices alone, so that no two words are so near that eight bits decide between them.
-    """
+    """Knows one answer by heart, so that its drafts are accepted."""
     torch.manual_seed(0)
     made = make(make_target().model, VOCABULARY, Namespace(unrolled=NUM_HEADS, blocks=NUM_BLOCKS))
-    batch = known()
-    batch.labels.probs[..., 1:] = 0.0
-    optimizer = torch.optim.AdamW([p for p in made.parameters() if p.requires_grad], lr=3e-3)
-    for _ in range(60):
-        made.loss(batch, 1.5, 0.0).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    for weight in made.heads.parameters():
-        weight.data = weight.half().float()
+    learn_first_choices(made, known(), 60)
     return made
 
 
@@ -52,24 +39,10 @@ def known() -> Batch:
     return labelled(PROMPT, [3, 3, 3, 3], VOCABULARY, NUM_HEADS)  # only the last of the four is read
 
 
-def tensors_of(folder: Path) -> dict[str, Tensor]:
-    return {k: v for path in folder.glob("*.safetensors") for k, v in load_file(path).items()}
-
-
 @pytest.mark.parametrize("k", [1, 3, 4, 7])
 def test_every_round_accepts_what_the_trained_heads_say(k: int, student: Medusa, folder: Path) -> None:
-    settings = {"num_draft_tokens": k, "max_new_tokens": NUM_TOKENS}
-    events = run(make_target(), load_medusa(folder, make_target()), PROMPT, **settings)
-    found, _ = answer(events)
-    assert found == answer_to(PROMPT)
     expected = student.accepted_lengths(known(), k).tolist()
-    place = 0
-    for event in rounds_of(events):
-        num_wanted = len(event.draft_token_ids)  # at the cap a round asks for fewer drafts
-        assert event.num_accepted == min(expected[place], num_wanted)
-        place += len(event.emitted_token_ids)
-    num_most = min(k, NUM_HEADS)
-    assert sum(accepted == num_most for accepted in expected) > NUM_TOKENS // 4, "what it knows by heart is accepted"
+    check_accepted(load_medusa(folder, make_target()), PROMPT, expected, k, most=min(k, NUM_HEADS))
 
 
 @pytest.mark.parametrize("k", [4, 7])
@@ -83,12 +56,7 @@ def test_a_round_has_no_more_drafts_than_heads_and_says_so(k: int, folder: Path)
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "block"])
 def test_sampled_answers_come_from_honest_laws(rule: str, folder: Path) -> None:
-    drafter = load_medusa(folder, make_target())
-    settings = {"temperature": 1.0, "rule": rule, "max_new_tokens": 24, "seed": 3}
-    found, reason = answer(run(make_target(), drafter, PROMPT, **settings))
-    assert (len(found), reason) == (24, "length")
-    if rule == "coupled":
-        assert found == plain(make_target(), PROMPT, **settings)[0]
+    check_sampled(load_medusa(folder, make_target()), PROMPT, rule)
 
 
 def test_a_prompt_of_one_token_begins_without_drafts(folder: Path) -> None:
@@ -116,7 +84,7 @@ def test_heads_begin_as_the_targets_own() -> None:
 
 
 def test_saved_are_the_published_names_and_the_shared_words(folder: Path) -> None:
-    tensors = tensors_of(folder)
+    tensors = read_tensors(folder)
     blocks = {f"{block}.linear.{name}" for block in range(NUM_BLOCKS) for name in ("weight", "bias")}
     heads = {f"{head}.{name}" for head in range(NUM_HEADS) for name in (*blocks, f"{NUM_BLOCKS}.weight")}
     assert set(tensors) == heads | {"d2t", "t2d"}

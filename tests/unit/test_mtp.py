@@ -11,9 +11,10 @@ from transformers import LlamaForCausalLM
 
 from specdemo.drafters.mtp import load_mtp
 from specdemo.target import Target
+from specdemo.train.batches import Batch
 from specdemo.train.mtp import Mtp, make
 from tests.fakes import VOCAB_SIZE, answer, make_model, make_target, plain, rounds_of, run, wrap
-from tests.students import NUM_TOKENS, answer_to, change_tensors, labelled, read_tensors
+from tests.students import change_tensors, check_accepted, check_sampled, labelled, learn_first_choices, read_tensors
 
 LAYERS = [3]  # the tiny target's last, behind its final norm
 VOCABULARY = torch.arange(0, VOCAB_SIZE - 9)  # all but a few words
@@ -21,24 +22,17 @@ PROMPT = tuple(range(10, 40))
 NORM = torch.ones(128)
 
 
+def known() -> Batch:
+    return labelled(PROMPT, LAYERS, VOCABULARY, 4)
+
+
 @pytest.fixture(scope="module")
 def student() -> Mtp:
-    """Knows one answer by heart, so that its drafts are accepted; weights as exact as half precision keeps them.
-
-    It learns first choices alone, so that no two words are so near that eight bits decide between them.
-    """
+    """Knows one answer by heart, so that its drafts are accepted."""
     torch.manual_seed(0)
     made = make(make_target().model, VOCABULARY, Namespace(unrolled=4))
     made._embedding = made._embedding.float()
-    batch = labelled(PROMPT, LAYERS, VOCABULARY, 4)
-    batch.labels.probs[..., 1:] = 0.0
-    optimizer = torch.optim.AdamW(made.parameters(), lr=3e-3)
-    for _ in range(150):
-        made.loss(batch, 1.5, 0.0).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-    for weight in (w for w in made.parameters() if w.requires_grad):  # the head is the target's and is not saved
-        weight.data = weight.half().float()
+    learn_first_choices(made, known(), 150)
     return made
 
 
@@ -53,17 +47,7 @@ def folder(student: Mtp, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("k", [1, 3, 4])
 def test_every_round_accepts_what_the_trained_layer_says(k: int, student: Mtp, folder: Path) -> None:
-    settings = {"num_draft_tokens": k, "max_new_tokens": NUM_TOKENS}
-    events = run(make_target(), load_mtp(folder, make_target()), PROMPT, **settings)
-    found, _ = answer(events)
-    assert found == answer_to(PROMPT)
-    expected = student.accepted_lengths(labelled(PROMPT, LAYERS, VOCABULARY, 4), k).tolist()
-    place = 0
-    for event in rounds_of(events):
-        num_wanted = len(event.draft_token_ids)  # at the cap a round asks for fewer drafts
-        assert event.num_accepted == min(expected[place], num_wanted)
-        place += len(event.emitted_token_ids)
-    assert sum(accepted == k for accepted in expected) > NUM_TOKENS // 4, "what it knows by heart is accepted"
+    check_accepted(load_mtp(folder, make_target()), PROMPT, student.accepted_lengths(known(), k).tolist(), k, most=k)
 
 
 def test_it_computes_what_was_trained_and_goes_on_from_behind_its_norm(student: Mtp, folder: Path) -> None:
@@ -80,12 +64,7 @@ def test_it_computes_what_was_trained_and_goes_on_from_behind_its_norm(student: 
 
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "block"])
 def test_sampled_answers_come_from_honest_laws(rule: str, folder: Path) -> None:
-    drafter = load_mtp(folder, make_target())
-    settings = {"temperature": 1.0, "rule": rule, "max_new_tokens": 24, "seed": 3}
-    found, reason = answer(run(make_target(), drafter, PROMPT, **settings))
-    assert (len(found), reason) == (24, "length")
-    if rule == "coupled":
-        assert found == plain(make_target(), PROMPT, **settings)[0]
+    check_sampled(load_mtp(folder, make_target()), PROMPT, rule)
 
 
 @pytest.mark.parametrize("kind", ["qwen2", "gemma2"])
