@@ -102,9 +102,9 @@ def read_note(note: str) -> tuple[str, dict[str, str]] | None:
 def reads_a_folder(spec: str) -> bool:
     """Whether making the drafter would read weights from a place that `spec` names."""
     name, _, setting = spec.partition(":")
-    return (
-        reads_a_folder(setting) if name == "hybrid" else name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) and setting != ""
-    )
+    if name == "hybrid":
+        return reads_a_folder(setting)
+    return name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) and setting != ""
 
 
 def check_drafter_name(spec: str) -> None:

@@ -59,6 +59,7 @@ def as_transformers(source: str, target: Target) -> PreTrainedModel:
 
 
 def load_pretrained(kind: Any, source: str, **options: Any) -> Any:
+    """A model or tokenizer of transformers' auto class `kind`. Raises ModelError in one sentence."""
     try:
         return kind.from_pretrained(source, **options)
     except (OSError, ValueError) as error:

@@ -33,6 +33,11 @@ class Codec:
         known = self.tokenizer.added_tokens_decoder
         return {str(token): token_id for token_id, token in known.items() if token.special}
 
+    @cached_property
+    def num_tokens(self) -> int:
+        """One more than the largest id."""
+        return max(self.tokenizer.get_vocab().values()) + 1
+
     def encode(self, text: str) -> BatchEncoding:
         """The text alone, without an opening or closing token."""
         return self.tokenizer(text, add_special_tokens=False, split_special_tokens=True)

@@ -40,13 +40,13 @@ def load_universal(source: str, target: Target) -> "UniversalDrafter":
         lm = TransformersLM(model)
         memory_bytes = lm.memory_bytes
     require_rollback(lm, source)
-    num_tokens = max(tokenizer.get_vocab().values()) + 1
-    if num_tokens > lm.vocab_size:
+    codec = Codec(tokenizer)
+    if codec.num_tokens > lm.vocab_size:
         raise ModelError(
-            f"the tokenizer in {source} knows {num_tokens} tokens, and the model there {lm.vocab_size}; "
+            f"the tokenizer in {source} knows {codec.num_tokens} tokens, and the model there {lm.vocab_size}; "
             "give a folder whose model and tokenizer belong together."
         )
-    return UniversalDrafter(lm, Codec(tokenizer), Codec(target.tokenizer), memory_bytes)
+    return UniversalDrafter(lm, codec, Codec(target.tokenizer), memory_bytes)
 
 
 class UniversalDrafter:
@@ -58,7 +58,6 @@ class UniversalDrafter:
     def __init__(self, lm: CausalLM, codec: Codec, target_codec: Codec, memory_bytes: int) -> None:
         self.lm, self.codec, self.target_codec, self.memory_bytes = lm, codec, target_codec, memory_bytes
         tokenizer = codec.tokenizer
-        self.num_tokens = max(tokenizer.get_vocab().values()) + 1
         opening = list(tokenizer("")["input_ids"])
         self.opening = opening if opening == [tokenizer.bos_token_id] else []
         self.controls = shared_controls(codec, target_codec)
@@ -138,7 +137,7 @@ class UniversalSession:
     def _choose(self, drafted: Sequence[int]) -> int:
         """The likeliest token behind the text and `drafted`; a head may have rows that no token belongs to."""
         unread = [*self._text.ids[len(self._fed) :], *drafted[-1:]]
-        return int(self._feed(unread, 1)[0, : self._drafter.num_tokens].argmax())
+        return int(self._feed(unread, 1)[0, : self._drafter.codec.num_tokens].argmax())
 
     def _convert(self, drafted: Sequence[int]) -> Conversion:
         """The drafted text as the target's ids; a character whose bytes are not all drafted is held back."""

@@ -23,7 +23,7 @@ from specdemo.train.batches import Batch
 from specdemo.train.block_layers import RANK, BlockLayer, ConfidenceHead, MarkovHead, Seen
 from specdemo.train.chains import Chains
 from specdemo.train.corpus import DEFAULT_HIDDEN
-from specdemo.train.export import word_map, write_folder
+from specdemo.train.export import layer_values, word_map, write_folder
 from specdemo.train.losses import distance, num_agreed, overlap
 
 BLOCK_SIZE = 7
@@ -145,9 +145,6 @@ class BlockStudent(nn.Module):
 
     def _values(self, name: str) -> dict[str, object]:
         config = self._config
-        kept = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads")
-        kept += ("head_dim", "rms_norm_eps", "vocab_size", "max_position_embeddings")
-        layer = {key: getattr(config, key) for key in kept}
         return {
             "architectures": ["DSparkSpeculator" if self._has_heads else "DFlashSpeculator"],
             "speculators_model_type": name,
@@ -159,8 +156,8 @@ class BlockStudent(nn.Module):
             },
             "transformer_layer_config": {
                 "model_type": "qwen3",
-                **layer,
-                "rope_theta": config.rope_parameters["rope_theta"],
+                **layer_values(config),
+                "num_hidden_layers": config.num_hidden_layers,
                 "attention_bias": False,
                 "layer_types": ["full_attention"] * config.num_hidden_layers,
             },

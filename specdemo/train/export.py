@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import LlamaConfig
 
 _MAX_SHARD_BYTES = 9_450_000
 
@@ -29,6 +30,13 @@ def write_folder(folder: Path, config: dict[str, Any], tensors: dict[str, Tensor
         "weight_map": dict(sorted(places.items())),
     }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index, indent=1) + "\n", encoding="utf-8")
+
+
+def layer_values(config: LlamaConfig) -> dict[str, Any]:
+    """What a published configuration says of layers of the target's sizes."""
+    names = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
+    names += ("rms_norm_eps", "vocab_size", "max_position_embeddings")
+    return {**{name: getattr(config, name) for name in names}, "rope_theta": config.rope_parameters["rope_theta"]}
 
 
 def word_map(vocabulary: Tensor, vocab_size: int) -> dict[str, Tensor]:

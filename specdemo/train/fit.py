@@ -11,7 +11,7 @@ checkpoint. RUN/best holds the best weights by held-out tokens per round, RUN/lo
 import argparse
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from specdemo.catalog import EMBEDDED_TARGET, TARGETS
 from specdemo.train import draft_model, eagle3, medusa, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.block import DFLASH, DSPARK
-from specdemo.train.corpus import Conversation, read_shard, shards
+from specdemo.train.corpus import read_shard, shards
 from specdemo.train.evaluation import expected_tokens_per_round
 from specdemo.train.held_out import held_out_answers
 from specdemo.train.optimizers import make_optimizers, set_learning_rate
@@ -118,26 +118,29 @@ class Run:
         self.seconds, self.num_steps, self.num_tokens, self.num_epochs, self.best = state["done"]
 
 
-def train(run: Run, batches: Batches, conversations: list[Conversation], held_out: list[Conversation]) -> None:
-    """Learn until the time is over; the held-out answers are asked every so many seconds, and at the end."""
+def train(run: Run, epoch: Callable[[int], Iterator[Any]], rate: Callable[[], dict[str, float]]) -> None:
+    """Learn until the time is over; the held-out answers are asked every so many seconds, and at the end.
+
+    `epoch` gives the batches of an epoch by its number, `rate` what the student reaches now, `all` above all.
+    """
     due = run.seconds
     bar = tqdm(unit="tok", initial=run.num_tokens)
-    for batch in _endless(run, batches, conversations):
+    for batch in _endless(run, epoch):
         loss = run.step(batch)
         bar.update(batch.ids.numel())
         is_over = run.progress >= 1
         if run.seconds >= due or is_over:
             due = run.seconds + run.options.evaluate_every
-            rates = expected_tokens_per_round(run.student, batches, held_out, NUM_DRAFTS, run.options.device)
+            rates = rate()
             run.report(loss, rates)
-            bar.set_postfix(loss=f"{loss:.3f}", tokens_per_round=f"{rates['all']:.3f}")
+            bar.set_postfix(loss=f"{loss:.3f}", reached=f"{rates['all']:.3f}")
         if is_over:
             return
 
 
-def _endless(run: Run, batches: Batches, conversations: list[Conversation]) -> Iterator[Batch]:
+def _endless(run: Run, epoch: Callable[[int], Iterator[Any]]) -> Iterator[Any]:
     while True:
-        yield from batches.epoch(conversations, seed=run.num_epochs)
+        yield from epoch(run.num_epochs)
         run.num_epochs += 1
 
 
@@ -161,7 +164,11 @@ def main(arguments: list[str] | None = None) -> None:
     steps = family.num_steps(options)
     batches = Batches(places, options.batch_tokens, options.labels, steps, family.READS_HIDDEN)
     run = Run(family.make(target, vocabulary, options), options)
-    train(run, batches, conversations, held_out)
+    train(
+        run,
+        lambda number: batches.epoch(conversations, seed=number),
+        lambda: expected_tokens_per_round(run.student, batches, held_out, NUM_DRAFTS, options.device),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

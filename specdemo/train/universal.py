@@ -29,7 +29,7 @@ from specdemo.drafters.retokenize import Codec, DrafterText
 from specdemo.train.batches import groups
 from specdemo.train.corpus import Conversation, read_shard, shards
 from specdemo.train.export import write_folder
-from specdemo.train.fit import Run
+from specdemo.train.fit import Run, train
 from specdemo.train.held_out import held_out_answers
 from specdemo.weights import fetch
 
@@ -154,8 +154,8 @@ def guessed(student: Student, held_out: Sequence[Conversation], max_tokens: int,
     """On the answers' tokens: the share that is the student's first choice, and its mean cross-entropy."""
     num_right, entropy, num_tokens = 0, 0.0, 0
     student.eval()
-    for group in groups(held_out, max_tokens, random.Random(0)):
-        batch = TextBatch.of(group).to(device)
+    for batch in epoch(held_out, max_tokens, 0):
+        batch = batch.to(device)
         with torch.autocast(device, torch.bfloat16):
             logits = student(batch.ids)
         is_answer = batch.weights[:, 1:] == 1.0
@@ -170,29 +170,9 @@ def guessed(student: Student, held_out: Sequence[Conversation], max_tokens: int,
 # --- the script ---
 
 
-def train(run: Run, conversations: Sequence[Conversation], held_out: Sequence[Conversation]) -> None:
-    """Learn until the time is over; the held-out answers are asked every so many seconds, and at the end."""
-    options = run.options
-    due = run.seconds
-    bar = tqdm(unit="tok", initial=run.num_tokens)
-    for batch in _endless(run, conversations):
-        loss = run.step(batch)
-        bar.update(batch.ids.numel())
-        is_over = run.progress >= 1
-        if run.seconds >= due or is_over:
-            due = run.seconds + options.evaluate_every
-            rates = guessed(run.student, held_out, options.batch_tokens, options.device)
-            run.report(loss, rates)
-            bar.set_postfix(loss=f"{loss:.3f}", guessed=f"{rates['all']:.3f}")
-        if is_over:
-            return
-
-
-def _endless(run: Run, conversations: Sequence[Conversation]) -> Iterator[TextBatch]:
-    while True:
-        for group in groups(conversations, run.options.batch_tokens, random.Random(run.num_epochs)):
-            yield TextBatch.of(group)
-        run.num_epochs += 1
+def epoch(conversations: Sequence[Conversation], max_tokens: int, seed: int) -> Iterator[TextBatch]:
+    """All conversations once, shuffled."""
+    return map(TextBatch.of, groups(conversations, max_tokens, random.Random(seed)))
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -216,7 +196,12 @@ def main(arguments: list[str] | None = None) -> None:
     student = Student(drafter.tokenizer, options.hidden_size, options.layers, model.config.max_position_embeddings)
     source = random.Random(0)
     texts = [translate(target, drafter, c, source) for c in tqdm(conversations, desc="Encoding", unit="text")]
-    train(TextRun(student, options), texts, [translate(target, drafter, c, None) for c in held_out])
+    asked = [translate(target, drafter, c, None) for c in held_out]
+    train(
+        TextRun(student, options),
+        lambda number: epoch(texts, options.batch_tokens, number),
+        lambda: guessed(student, asked, options.batch_tokens, options.device),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

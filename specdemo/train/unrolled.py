@@ -20,10 +20,8 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 from specdemo.train.batches import Batch
 from specdemo.train.chains import Chains
-from specdemo.train.export import word_map, write_folder
+from specdemo.train.export import layer_values, word_map, write_folder
 from specdemo.train.losses import mean_distance, num_agreed
-
-_SIZES = ("hidden_size", "intermediate_size", "num_attention_heads", "num_key_value_heads", "head_dim")
 
 
 def copy_norm(source: LlamaRMSNorm) -> LlamaRMSNorm:
@@ -171,11 +169,9 @@ class UnrolledStudent(nn.Module, ABC):
     def write(self, folder: Path, own_values: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Write the weights and which of the target's words they draft."""
         config, vocabulary = self.config, self.vocabulary
-        names = (*_SIZES, "rms_norm_eps", "vocab_size", "max_position_embeddings")
         values = {
             "model_type": "llama",
-            **{name: getattr(config, name) for name in names},
-            "rope_theta": config.rope_parameters["rope_theta"],
+            **layer_values(config),
             "num_hidden_layers": 1,
             "draft_vocab_size": len(vocabulary),
             "bos_token_id": config.bos_token_id,

@@ -1,10 +1,8 @@
 """Tiny models need one core; more would only wait for each other."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 
 from specdemo.target import Target
 from tests.fakes import make_model, make_tokenizer, wrap
@@ -13,11 +11,8 @@ VOCAB_SIZE = 16
 
 
 @pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def tiny_models(one_thread: None) -> None:
+    """All models here are."""
 
 
 @pytest.fixture(scope="session")

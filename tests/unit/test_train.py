@@ -3,6 +3,7 @@
 import json
 import random
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +16,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from specdemo.prompts import load_prompts
-from specdemo.train import draft_model, eagle3, medusa, mtp
+from specdemo.train import draft_model, eagle3, evaluation, medusa, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.conversation import Format, Growing, cut_passage
 from specdemo.train.corpus import Conversation, count_tokens, read_shard, repeated_tail, write_shard
@@ -276,10 +277,10 @@ def test_fitting_lowers_the_loss_resumes_and_saves(family: object, target: Llama
     run = Run(family.make(target, VOCABULARY, options(tmp_path)), options(tmp_path))
     first = run.step(next(batches.epoch(made, seed=0)))
     # By steps and not by the clock, which decides how many of them train() takes.
-    for _ in range(30):
-        last = run.step(next(batches.epoch(made, seed=0)))
+    last = [run.step(next(batches.epoch(made, seed=0))) for _ in range(30)][-1]
     assert last < first
-    train(run, batches, made, made)
+    rate = partial(evaluation.expected_tokens_per_round, run.student, batches, made, 4, "cpu")
+    train(run, partial(batches.epoch, made), rate)
     again = Run(family.make(target, VOCABULARY, options(tmp_path)), options(tmp_path))
     assert (again.num_steps, again.num_tokens) == (run.num_steps, run.num_tokens)
     curve = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]

@@ -2,6 +2,7 @@
 
 import random
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from specdemo.drafters import make_drafter
 from specdemo.drafters.retokenize import Codec
 from specdemo.target import Target
 from specdemo.train.corpus import Conversation
-from specdemo.train.universal import Student, TextBatch, TextRun, guessed, train, train_tokenizer, translate
+from specdemo.train.fit import train
+from specdemo.train.universal import Student, TextBatch, TextRun, epoch, guessed, train_tokenizer, translate
 from tests.fakes import START, answer, make_model, plain, run
 from tests.fakes_text import END, OTHER, QUESTION, STORY, target_tokenizer
 
@@ -104,7 +106,8 @@ def test_fitting_lowers_the_loss_resumes_and_saves_a_folder_that_drafts(
         run_of_training.seconds = 6.0  # a tenth of the time, however long a step takes
         run_of_training.step(TextBatch.of(made))
     options.minutes = run_of_training.seconds / 60
-    train(run_of_training, made, made)
+    reached = partial(guessed, run_of_training.student, made, 1024, "cpu")
+    train(run_of_training, lambda number: epoch(made, 1024, number), reached)
     after = guessed(run_of_training.student, made, 1024, "cpu")
     assert after["held_out_loss"] < before["held_out_loss"] - 1
     assert after["all"] > before["all"]

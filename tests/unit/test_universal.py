@@ -1,6 +1,6 @@
 """Drafting in another vocabulary: real tokenizers, models that know a text by heart, and models that know nothing."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -70,13 +70,7 @@ def as_ids(tokenizer: PreTrainedTokenizerFast, parts: Sequence[str]) -> list[int
     return found
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    """Tiny models need one core."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
