@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 from specdemo.drafters import shipped_folder
 from specdemo.drafters.draft_model import as_transformers
-from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.drafters.early_exit import EarlyExitDrafter, OwnExit
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.engine import Engine
 from specdemo.int4_linear import replace_linears
@@ -50,7 +50,7 @@ class Baseline:
         drafter = self._engine.drafter(spec)
         if isinstance(drafter, NgramDrafter):
             return {"prompt_lookup_num_tokens": k, "max_matching_ngram_size": drafter.max_n}
-        if isinstance(drafter, EarlyExitDrafter):
+        if isinstance(drafter, EarlyExitDrafter) and isinstance(drafter.way_out, OwnExit):
             _configure_constant(self._target.model, k)
             return {"assistant_early_exit": drafter.exit_layer}
         assistant = self._assistant(spec)

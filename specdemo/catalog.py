@@ -55,7 +55,7 @@ DRAFTER_LABELS = {
     "draft-model": "draft model: a small language model of the same vocabulary",
     "universal": "other vocabulary: a small model with a vocabulary of its own",
     "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
-    "early-exit": "early exit: the target's first layers",
+    "early-exit": "early exit: the target's first layers and a trained way out",
 }
 """Names as on the command line, in the order of the menu, each with its line: the short name, a colon, what it does."""
 
@@ -74,6 +74,7 @@ SHIPPED_DRAFTERS = {
     "dspark": "smollm2-135m-instruct-dspark",
     "dflash": "smollm2-135m-instruct-dflash",
     "medusa": "smollm2-135m-instruct-medusa",
+    "early-exit": "smollm2-135m-instruct-early-exit",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
@@ -104,6 +105,8 @@ def reads_a_folder(spec: str) -> bool:
     name, _, setting = spec.partition(":")
     if name == "hybrid":
         return reads_a_folder(setting)
+    if name == "early-exit" and setting.isdecimal():
+        return False
     return name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) and setting != ""
 
 

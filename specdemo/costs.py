@@ -84,9 +84,8 @@ def _draft_tasks(engine: Engine, drafters: Sequence[str]) -> dict[Any, _Task]:
         if isinstance(drafter, AutoregressiveDrafter):
             tasks["draft", spec] = _drafting(drafter.lm.open(), lambda session: session.forward([0], 1))
         elif isinstance(drafter, EarlyExitDrafter):
-            exit_layer = drafter.exit_layer
             tasks["draft", spec] = _drafting(
-                engine.target.lm.open(), lambda session, exit_layer=exit_layer: session.run_ahead(0, exit_layer)
+                engine.target.lm.open(), lambda session, drafter=drafter: drafter.draft_logits(session, 0)
             )
     return tasks
 

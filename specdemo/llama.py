@@ -74,6 +74,20 @@ class LlamaLM:
         """A fresh, empty sequence; see causal_lm.CausalLM.open."""
         return LlamaSession(self, feature_layers)
 
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Final norm and head behind rows (T, D) of hidden states -> (T, V)."""
+        if not len(hidden):
+            return hidden.new_empty((0, self.vocab_size))
+        if self.compiled is not None and len(hidden) <= MOST_ROWS:
+            logits = self.compiled.logits(hidden.contiguous())
+        else:
+            logits = F.linear(normalize(hidden, self.head.norm, self.config.rms_norm_eps), self.head.weight)
+        if self.head.token_ids is None:
+            return logits
+        full = logits.new_full((len(logits), self.vocab_size), float("-inf"))
+        return full.index_copy_(1, self.head.token_ids, logits)
+
 
 class LlamaSession:
     """One sequence in a LlamaLM; keys and values stand in one buffer, (2, layers, G, capacity, E)."""
@@ -114,15 +128,15 @@ class LlamaSession:
         hidden = self._run_and_keep(hidden, range(start, len(lm.layers)))
         self._ahead.clear()
         self.length += len(token_ids)
-        return self._logits(hidden[len(hidden) - num_logits :])
+        return lm.logits(hidden[len(hidden) - num_logits :])
 
     @torch.inference_mode()
     def run_ahead(self, token_id: int, num_layers: int) -> Tensor:
-        """Run one token through the first layers, keep its state for `forward`; returns the exit's logits (1, V)."""
+        """Run one token through the first layers, keep its state for `forward`, and return it (1, D)."""
         self._num_first_layers = num_layers
         hidden = self._run(self._embed([token_id]), self.length + len(self._ahead), range(num_layers))
         self._ahead.append((token_id, hidden))
-        return self._logits(hidden)
+        return hidden
 
     def shares_layers(self, other: object) -> TypeGuard["LlamaSession"]:
         """Whether both read long texts with the same weights."""
@@ -152,19 +166,6 @@ class LlamaSession:
 
     def _embed(self, token_ids: Sequence[int]) -> Tensor:
         return F.embedding(torch.tensor(list(token_ids), dtype=torch.long, device=self._lm.device), self._lm.embedding)
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        lm, head = self._lm, self._lm.head
-        if not len(hidden):
-            return hidden.new_empty((0, lm.vocab_size))
-        if lm.compiled is not None and len(hidden) <= MOST_ROWS:
-            logits = lm.compiled.logits(hidden.contiguous())
-        else:
-            logits = F.linear(normalize(hidden, head.norm, lm.config.rms_norm_eps), head.weight)
-        if head.token_ids is None:
-            return logits
-        full = logits.new_full((len(logits), lm.vocab_size), float("-inf"))
-        return full.index_copy_(1, head.token_ids, logits)
 
     def _run_and_keep(self, hidden: Tensor, layers: range) -> Tensor:
         """The last layers of a pass; stops at the layers whose output is a feature to keep a copy of it."""

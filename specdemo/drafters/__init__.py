@@ -10,7 +10,7 @@ from specdemo.drafters.base import Drafter
 from specdemo.drafters.block_formats import load_block
 from specdemo.drafters.draft_model import load_draft_model
 from specdemo.drafters.eagle3 import load_eagle3
-from specdemo.drafters.early_exit import EarlyExitDrafter
+from specdemo.drafters.early_exit import EarlyExitDrafter, load_early_exit
 from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.medusa import load_medusa
 from specdemo.drafters.mtp import load_mtp
@@ -104,9 +104,13 @@ def _universal(setting: str, target: Target) -> Drafter:
 
 
 def _early_exit(setting: str, target: Target) -> Drafter:
-    if setting and not setting.isdecimal():
-        raise SettingsError(f"the exit layer is {setting!r}; it must be a whole number, for example early-exit:10.")
-    return EarlyExitDrafter(target.lm, int(setting) if setting else None)
+    """A number is an exit without training, through the target's own norm and head; so is every other target's."""
+    if setting.isdecimal():
+        return EarlyExitDrafter(target.lm, int(setting))
+    if setting:
+        return load_early_exit(Path(setting), target)
+    is_shipped = target.name == EMBEDDED_TARGET
+    return load_early_exit(shipped_folder("early-exit", target), target) if is_shipped else EarlyExitDrafter(target.lm)
 
 
 def _hybrid(setting: str, target: Target) -> Drafter:

@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM, LlamaModel
 
 from specdemo.train.batches import Batch
 from specdemo.train.export import write_folder
-from specdemo.train.losses import distance, is_agreed
+from specdemo.train.losses import distance, is_agreed, run_lengths
 
 READS_HIDDEN = False
 _FIRST_LAYERS = [0, 1, 28, 29]
@@ -71,16 +71,8 @@ class DraftModel(nn.Module):
 
     @torch.no_grad()
     def accepted_lengths(self, batch: Batch, num_drafts: int) -> Tensor:
-        """How many greedy drafts a round at each place accepts. -> (P,).
-
-        A draft behind accepted ones stands on the answer itself, so agreement at each place tells it all.
-        """
-        agreed = is_agreed(self(batch), *batch.labels.step(0))
-        rows, accepted = batch.labels.rows, torch.zeros_like(batch.labels.rows)
-        for _ in range(num_drafts):
-            following = F.pad(accepted[1:], (0, 1)) * (rows == F.pad(rows[1:], (0, 1), value=-1))
-            accepted = agreed * (1 + following)
-        return accepted.clamp_max(num_drafts)
+        """How many greedy drafts a round at each place accepts. -> (P,)."""
+        return run_lengths(is_agreed(self(batch), *batch.labels.step(0)), batch.labels.rows, num_drafts)
 
     def save(self, folder: Path) -> None:
         """Write the layout that specdemo.drafters.draft_model reads."""

@@ -21,7 +21,7 @@ from tqdm import tqdm
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from specdemo.catalog import EMBEDDED_TARGET, TARGETS
-from specdemo.train import draft_model, eagle3, medusa, mtp
+from specdemo.train import draft_model, eagle3, early_exit, medusa, mtp
 from specdemo.train.batches import Batch, Batches, choose_vocabulary, places_of
 from specdemo.train.block import DFLASH, DSPARK
 from specdemo.train.corpus import read_shard, shards
@@ -37,6 +37,7 @@ FAMILIES: dict[str, Any] = {
     "dflash": DFLASH,
     "medusa": medusa,
     "mtp": mtp,
+    "early-exit": early_exit,
 }
 NUM_DRAFTS = 4
 _SMOKE_MINUTES = 0.05
@@ -183,6 +184,8 @@ def _parser() -> argparse.ArgumentParser:
         "--unrolled", type=int, default=4, help="eagle3, mtp: steps of training-time test; medusa: heads"
     )
     parser.add_argument("--blocks", type=int, default=2, help="medusa: residual blocks of a head")
+    parser.add_argument("--exit-layer", type=int, default=2, help="early-exit: how many layers a draft runs")
+    parser.add_argument("--width", type=int, default=768, help="early-exit: of the block behind the exit")
     parser.add_argument("--vocabulary", type=int, default=8192, help="words of the drafter's head")
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--weight-decay", type=float, default=0.01)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F  # noqa: N812
 
 from specdemo.train.batches import Labels
 
@@ -45,6 +46,19 @@ def mean_distance(all_logits: Sequence[Tensor], labels: Labels, sharpness: float
 def is_agreed(logits: Tensor, candidates: Tensor, probs: Tensor) -> Tensor:
     """Where the drafter's first choice is the target's. logits (P, C); candidates, probs (P, 16) -> (P,)."""
     return (logits.argmax(-1) == candidates[:, 0]) & (probs[:, 0] > 0)
+
+
+def run_lengths(agreed: Tensor, rows: Tensor, num_drafts: int) -> Tensor:
+    """What a round at each place accepts where a draft depends on the text before it alone. agreed, rows (P,) -> (P,).
+
+    A draft behind accepted ones stands on the answer itself, so agreement at each place tells it all. `rows` says which
+    answer a place belongs to; places stand in order.
+    """
+    accepted = torch.zeros_like(rows)
+    for _ in range(num_drafts):
+        following = F.pad(accepted[1:], (0, 1)) * (rows == F.pad(rows[1:], (0, 1), value=-1))
+        accepted = agreed * (1 + following)
+    return accepted.clamp_max(num_drafts)
 
 
 def num_agreed(all_logits: Sequence[Tensor], labels: Labels) -> Tensor:

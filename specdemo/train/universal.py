@@ -1,4 +1,4 @@
-"""Fits the drafter of `universal`: its own tokenizer, and a small Llama from nothing, on the target's own text.
+"""Fits the drafter of `universal`: its own tokenizer, and a small Llama, on the target's own text.
 
     OMP_NUM_THREADS=2 python -m specdemo.train.universal DATA RUN --minutes 60 --learning-rate 3e-3
 
@@ -41,6 +41,7 @@ _PART_TOKENS = 12
 the text of an answer is parted, and what follows is encoded by itself, so that it has seen such beginnings."""
 
 _HEAD_SIZE = 64
+_EMBEDDING_SCALE = 0.1
 _SMOKE_MINUTES = 0.05
 
 
@@ -100,7 +101,7 @@ class TextBatch:
 
 
 class Student(nn.Module):
-    """A Llama with tied embeddings and random weights."""
+    """A Llama with tied embeddings, which may be given; all else begins at random."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, hidden_size: int, num_layers: int, context: int) -> None:
         super().__init__()
@@ -139,6 +140,27 @@ class Student(nn.Module):
         tensors.pop("lm_head.weight")  # tied
         write_folder(folder, values, tensors)
         self.tokenizer.save_pretrained(folder)
+
+
+@torch.no_grad()
+def projected_embedding(embedding: Tensor, target: Codec, drafter: Codec, size: int) -> Tensor:
+    """What the target's embedding (V, D) knows of the drafter's words, in the `size` directions that hold most of it.
+
+    A word's row is the mean of its text's tokens in the target. -> (words, size); the median word's root mean square is
+    `_EMBEDDING_SCALE`.
+    """
+    known = target.tokenizer.get_vocab()
+    rows = torch.zeros(drafter.num_tokens, embedding.shape[1])
+    for token, token_id in drafter.tokenizer.get_vocab().items():
+        # Byte pairs are written alike in both; what the target has no token of is read as text.
+        ids = [known[token]] if token in known else target.encode(drafter.decode([token_id]))["input_ids"]
+        if ids:  # part of a character is no text
+            rows[token_id] = embedding[ids].float().mean(0)
+    rows -= rows.mean(0)  # what all words share tells none from another
+    directions = torch.linalg.svd(rows, full_matrices=False).Vh[:size]
+    projected = rows @ directions.T
+    # By the median word: control tokens that the target hardly ever saw lie far out.
+    return projected * (_EMBEDDING_SCALE / projected.square().mean(1).median().sqrt())
 
 
 class TextRun(Run):
@@ -194,6 +216,8 @@ def main(arguments: list[str] | None = None) -> None:
         train_tokenizer(target, conversations, options.words).save_pretrained(kept)
     drafter = Codec(AutoTokenizer.from_pretrained(kept))
     student = Student(drafter.tokenizer, options.hidden_size, options.layers, model.config.max_position_embeddings)
+    known = projected_embedding(model.get_input_embeddings().weight, target, drafter, options.hidden_size)
+    student.model.get_input_embeddings().weight.data[: len(known)] = known
     source = random.Random(0)
     texts = [translate(target, drafter, c, source) for c in tqdm(conversations, desc="Encoding", unit="text")]
     asked = [translate(target, drafter, c, None) for c in held_out]

@@ -154,7 +154,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "draft-model": "独立小模型：词表相同的小语言模型",
         "universal": "异词表小模型：词表是自己的，按文本对接",
         "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
-        "early-exit": "提前退出：只算目标模型的前几层",
+        "early-exit": "提前退出：只算目标模型的前几层，再经训练过的出口",
     },
     "zh-TW": DRAFTERS_TRADITIONAL,
 }

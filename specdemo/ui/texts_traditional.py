@@ -75,7 +75,7 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "draft-model": "獨立小模型：詞表相同的小語言模型",
     "universal": "異詞表小模型：詞表是自己的，按文字對接",
     "hybrid": "混合：文字重複處用 n-gram，其餘用 EAGLE-3",
-    "early-exit": "提前退出：只算目標模型的前幾層",
+    "early-exit": "提前退出：只算目標模型的前幾層，再經訓練過的出口",
 }
 
 VIEW_TRADITIONAL: dict[str, str] = {

@@ -199,7 +199,7 @@ def test_logits_at_an_exit_are_those_of_a_model_cut_there() -> None:
     session.forward(PROMPT, 0)
     for count, token_id in enumerate([4, 8, 15]):
         expected = logits_of(cut, [*PROMPT, 4, 8, 15][: len(PROMPT) + count + 1])[-1:]
-        torch.testing.assert_close(session.run_ahead(token_id, 2), expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(lm.logits(session.run_ahead(token_id, 2)), expected, atol=1e-4, rtol=0)
 
 
 def test_a_cache_that_outgrows_its_buffer_keeps_what_it_held() -> None:

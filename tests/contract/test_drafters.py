@@ -115,7 +115,7 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
         ("ngram:5-2", "1 <= min <= max <= 16"),
         ("early-exit:0", "from 1 to 2"),
         ("early-exit:3", "from 1 to 2"),
-        ("early-exit:two", "must be a whole number"),
+        ("early-exit:./no/such/folder", "it has no config.json"),
         ("draft-model", "name one: draft-model:FOLDER"),
         ("draft-model:./no/such/folder", "no draft model could be loaded"),
         ("hybrid:" * 3000, "is a hybrid; name another"),

@@ -14,7 +14,16 @@ from specdemo.drafters.retokenize import Codec
 from specdemo.target import Target
 from specdemo.train.corpus import Conversation
 from specdemo.train.fit import train
-from specdemo.train.universal import Student, TextBatch, TextRun, epoch, guessed, train_tokenizer, translate
+from specdemo.train.universal import (
+    Student,
+    TextBatch,
+    TextRun,
+    epoch,
+    guessed,
+    projected_embedding,
+    train_tokenizer,
+    translate,
+)
 from tests.fakes import START, answer, make_model, plain, run
 from tests.fakes_text import END, OTHER, QUESTION, STORY, target_tokenizer
 
@@ -54,6 +63,19 @@ def test_a_translated_conversation_is_the_same_text(target: Codec, drafter: Code
     assert drafter.decode(found.ids.tolist()) == target.decode(original.ids.tolist())
     assert drafter.decode(found.ids[found.answer_start :].tolist()) == text + END
     assert found.ids[0] == drafter.control_ids[START]
+
+
+def test_an_embedding_begins_with_what_the_target_knows_of_each_word(target: Codec, drafter: Codec) -> None:
+    known = target.tokenizer.get_vocab()
+    embedding = torch.randn(target.num_tokens, 8, generator=torch.Generator().manual_seed(0))
+    found = projected_embedding(embedding, target, drafter, 8)
+    assert found.square().mean(1).median().sqrt() == pytest.approx(0.1, rel=1e-3)
+    # Nothing is lost in as many directions as there are: two words stand to each other as in the target.
+    shared = [(i, known[token]) for token, i in drafter.tokenizer.get_vocab().items() if token in known]
+    mine, theirs = (torch.tensor(ids) for ids in zip(*shared, strict=True))
+    assert len(mine) > 100
+    distances = torch.pdist(found[mine]) / torch.pdist(embedding[theirs]).clamp_min(1e-6)
+    assert distances.max() / distances.min() < 1.001
 
 
 def test_a_parted_answer_is_the_same_text_in_which_words_begin_anew(target: Codec, drafter: Codec) -> None:
