@@ -283,6 +283,7 @@ for (const lane of lanes) {
     if (nodes?.includes(target)) inspect(lane, row, nodes.indexOf(target));
   });
 }
+connectInside();
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", ({ target }) => {
   if (target.closest?.("#stop-button")) stop();

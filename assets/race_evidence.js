@@ -87,6 +87,16 @@ function addCandidates(parent, { lane, row }, title, candidates, chosen) {
   }
 }
 
+// Two numbers as bars on one scale.
+function addPair(parent, pair, scale) {
+  for (const [key, value, className] of pair) {
+    const line = create("div", "inside-line", parent);
+    addText("span", "inside-name", line, say(key));
+    addBar(line, value / scale, className);
+    addText("span", "inside-number", line, figure(value));
+  }
+}
+
 // 0 to 1: filled as far as the probability to accept, the number drawn as a mark on it.
 function addAcceptance(parent, position) {
   const track = addBar(parent, position.a, "accept");

@@ -217,23 +217,22 @@ function paintPosition(boxes, shown, position) {
   const rule = ruleShown();
   const decision = box(boxes, say("inside_decision"));
   if (position.u != null && rule !== "block") {
-    for (const [key, prob] of [["draft", position.d], ["target", position.t]]) {
-      const line = create("div", "inside-line", decision);
-      addText("span", "inside-name", line, say(`inside_${key}`));
-      addBar(line, prob, key);
-      addText("span", "inside-number", line, figure(prob));
-    }
+    addPair(decision, [["inside_draft", position.d, "draft"], ["inside_target", position.t, "target"]], 1);
     addAcceptance(decision, position);
   }
   if (rule === "block") addBlock(decision, shown);
   if (rule === "greedy" && position.c) addLogits(decision, shown, position.c, id);
   if (rule === "coupled" && position.c) addNoise(decision, shown, position.c, id);
   if (rule === "typical") {
-    const values = { target: figure(position.t), threshold: figure(position.y), entropy: figure(position.h) };
-    addText("p", "inside-note", decision, say("inside_typical", values));
+    const pair = [["inside_target", position.t, "target"], ["inside_threshold", position.y, "draft"]];
+    addPair(decision, pair, Math.max(position.t, position.y));
+    addText("p", "inside-note", decision, say("inside_entropy", { entropy: figure(position.h) }));
   }
   if (rule) addText("p", "inside-note", decision, say(`inside_help_${rule}`));
-  if (position.f != null || position.k != null) addOrigin(box(boxes, say("inside_origin")), shown, position);
+  if (position.f != null || position.k != null) {
+    addText("h3", "", decision, say("inside_origin"));
+    addOrigin(decision, shown, position);
+  }
   const candidates = box(boxes, say("inside_candidates"));
   const columns = create("div", "inside-columns", candidates);
   addCandidates(columns, shown, say("inside_draft"), position.q ?? [], { id, prob: position.d });
@@ -268,10 +267,19 @@ function showView(isRounds) {
   showInside();
 }
 
-refs.look.addEventListener("click", toggleInside);
-refs.closeInside.addEventListener("click", toggleInside);
-refs.viewToken.addEventListener("click", () => showView(false));
-refs.viewRounds.addEventListener("click", () => showView(true));
-refs.tokenBack.addEventListener("click", () => stepToken(-1));
-refs.tokenStep.addEventListener("click", () => stepToken(1));
-refs.otherLane.addEventListener("click", changeLane);
+function connectInside() {
+  refs.look.addEventListener("click", toggleInside);
+  refs.closeInside.addEventListener("click", toggleInside);
+  refs.viewToken.addEventListener("click", () => showView(false));
+  refs.viewRounds.addEventListener("click", () => showView(true));
+  refs.tokenBack.addEventListener("click", () => stepToken(-1));
+  refs.tokenStep.addEventListener("click", () => stepToken(1));
+  refs.otherLane.addEventListener("click", changeLane);
+  refs.roundGrid.addEventListener("click", ({ target }) => {
+    if (target.matches(".cell")) openCell(target);
+  });
+  refs.roundGrid.addEventListener("pointerover", ({ target }) => {
+    if (target.matches(".cell") && !target.title) nameCell(target);
+  });
+  refs.roundGrid.addEventListener("keydown", moveCell);
+}

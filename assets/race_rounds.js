@@ -107,11 +107,3 @@ function showPositions() {
   addTable(refs.positions, [say("inside_position"), say("inside_given"), say("inside_all")], rows);
   addText("p", "inside-note", refs.positions, say("inside_positions_help"));
 }
-
-refs.roundGrid.addEventListener("click", ({ target }) => {
-  if (target.matches(".cell")) openCell(target);
-});
-refs.roundGrid.addEventListener("pointerover", ({ target }) => {
-  if (target.matches(".cell") && !target.title) nameCell(target);
-});
-refs.roundGrid.addEventListener("keydown", moveCell);

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from specdemo.events import Event, Evidence, Finished, NextTokenEvidence, PositionEvidence, Round, Started
+from specdemo.events import (
+    Contender,
+    DraftOrigin,
+    Event,
+    Evidence,
+    Finished,
+    NextTokenEvidence,
+    PositionEvidence,
+    Round,
+    Started,
+)
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
 
@@ -17,6 +27,25 @@ STATUSES = st.sampled_from(["accepted", "rejected", "discarded", "corrected", "b
 TOP = st.lists(st.tuples(TOKEN_IDS, PROBABILITIES), max_size=3).map(tuple)
 TEXTS = st.text(max_size=8)
 
+SCORES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+CONTENDERS = st.lists(
+    st.builds(
+        Contender,
+        token_id=TOKEN_IDS,
+        target_prob=PROBABILITIES,
+        draft_prob=st.none() | PROBABILITIES,
+        score=SCORES,
+        noise=SCORES,
+    ),
+    max_size=3,
+).map(tuple)
+ORIGINS = st.builds(
+    DraftOrigin,
+    copied_from=st.none() | st.integers(0, 9999),
+    num_matched=st.none() | st.integers(1, 40),
+    confidence=st.none() | PROBABILITIES,
+)
+
 POSITIONS = st.builds(
     PositionEvidence,
     token_id=TOKEN_IDS,
@@ -25,10 +54,13 @@ POSITIONS = st.builds(
     target_prob=PROBABILITIES,
     accept_prob=PROBABILITIES,
     uniform=st.none() | PROBABILITIES,
-    draft_score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    target_score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    draft_score=SCORES,
+    target_score=SCORES,
     draft_top=TOP,
     target_top=TOP,
+    entropy=st.none() | PROBABILITIES,
+    contenders=CONTENDERS,
+    origin=st.none() | ORIGINS,
 )
 NEXT_TOKENS = st.builds(
     NextTokenEvidence,
@@ -36,6 +68,8 @@ NEXT_TOKENS = st.builds(
     prob=PROBABILITIES,
     uniform=st.none() | PROBABILITIES,
     top=TOP,
+    start=st.none() | PROBABILITIES,
+    contenders=CONTENDERS,
 )
 EVIDENCE = st.builds(Evidence, positions=st.lists(POSITIONS, max_size=3).map(tuple), next_token=st.none() | NEXT_TOKENS)
 STARTED = st.builds(
@@ -47,6 +81,7 @@ STARTED = st.builds(
     notes=st.lists(TEXTS, max_size=2).map(tuple),
 )
 FINISHED = st.builds(Finished, reason=REASONS, message=TEXTS)
+WORDS = st.lists(st.tuples(TOKEN_IDS, TEXTS), max_size=2).map(tuple)
 SPANS = st.lists(st.builds(Span, token_id=TOKEN_IDS, text=TEXTS, status=STATUSES), max_size=4).map(tuple)
 
 
@@ -108,5 +143,5 @@ def lane_updates(draw: st.DrawFn) -> tuple[LaneUpdate, ...]:
     updates = []
     while any(waiting.values()):
         lane = draw(st.sampled_from([lane for lane in LANES if waiting[lane]]))
-        updates.append(LaneUpdate(lane, waiting[lane].pop(0), draw(SPANS)))
+        updates.append(LaneUpdate(lane, waiting[lane].pop(0), draw(SPANS), draw(WORDS)))
     return tuple(updates)
