@@ -212,6 +212,7 @@ function stop() {
     if (!lane.finish || !lane.rows.includes(lane.finish)) receiveRow(lane, { e: "f", reason: "cancelled", message: "" });
   }
   Object.assign(view, { isStopped: true, isOver: true });
+  followPlayhead();
   player.time = end();
   show();
 }
@@ -277,11 +278,7 @@ refs.open.addEventListener("click", () => document.querySelector("#open-race")?.
 for (const lane of lanes) {
   lane.parts.copy.addEventListener("click", () => copyAnswer(lane));
   lane.parts.text.addEventListener("pointerover", (event) => describeToken(lane, event.target));
-  lane.parts.text.addEventListener("click", ({ target }) => {
-    const row = target.token?.row;
-    const nodes = row && lane.painted.find((one) => one.row === row)?.nodes;
-    if (nodes?.includes(target)) inspect(lane, row, nodes.indexOf(target));
-  });
+  lane.parts.text.addEventListener("click", ({ target }) => pointAt(lane, target));
 }
 connectInside();
 document.addEventListener("keydown", onKey);

@@ -15,16 +15,15 @@ function isInside() {
 
 function toggleInside() {
   const isOpen = !isInside();
+  const hadFocus = refs.inside.contains(document.activeElement);
   refs.inside.hidden = !isOpen;
   refs.root.classList.toggle("looking", isOpen);
   refs.look.setAttribute("aria-expanded", String(isOpen));
   keepEvidence(isOpen);
   paintedKey = "";
   if (isOpen) showInside();
-  else {
-    unmark();
-    refs.look.focus();
-  }
+  else unmark();
+  if (hadFocus) refs.look.focus();
 }
 
 // The page's own setting: the next race keeps the numbers while someone looks, and only then.
@@ -73,6 +72,17 @@ function newestDecision() {
 function decisivePlace(row) {
   const failed = row.s.findIndex(([, , status]) => status === "r");
   return failed < 0 ? row.s.length - 1 : failed;
+}
+
+// A click on a token: looked into while the panel is open, else its round is spelled out where nothing moves.
+function pointAt(lane, node) {
+  const row = node.token?.row;
+  const place = lane.painted.find((one) => one.row === row)?.nodes.indexOf(node) ?? -1;
+  if (place < 0) return;
+  if (isInside()) return inspect(lane, row, place);
+  if (lane.name !== "speculative" || player.isPlaying || player.isLive) return;
+  chosenRound = row;
+  showRound();
 }
 
 function inspect(lane, row, place) {
