@@ -244,10 +244,10 @@ function onKey(event) {
   const isElsewhere = event.target !== document.body && !element.contains(event.target);
   // Behind a click on Race the focus is on that button: Stop must be heard from there too.
   if (isElsewhere && event.key !== "Escape") return;
+  if (useInsideKey(event)) return event.preventDefault();
   if (event.key === "ArrowRight" && !refs.step.disabled) player.step(1);
   else if (event.key === "ArrowLeft" && !refs.back.disabled) player.step(-1);
   else if (event.key === "Escape" && canStop()) askToStop();
-  else if (useInsideKey(event));
   else if (event.key === " " && !event.target.matches("button") && !refs.play.disabled) togglePlay();
   else return;
   event.preventDefault();

@@ -48,10 +48,10 @@ function followPlayhead() {
 function showInside() {
   if (!isInside()) return;
   const now = seen ?? newestDecision();
-  const isNew = (text) => text !== paintedKey && ((paintedKey = text), true);
   const key = [view.run, language(), isRoundsShown, Boolean(view.done), now?.lane.name, now?.row.i, now?.place].join("/");
   if (isRoundsShown) showRounds(now);
-  if (!isNew(key)) return;
+  if (key === paintedKey) return;
+  paintedKey = key;
   refs.insideToken.hidden = isRoundsShown;
   refs.insideRounds.hidden = !isRoundsShown;
   refs.viewToken.setAttribute("aria-pressed", String(!isRoundsShown));
@@ -109,6 +109,13 @@ function stepToken(direction) {
   if (next) inspect(lane, next, direction > 0 ? 0 : next.s.length - 1);
 }
 
+// From the token that was chosen, wherever the playhead stands.
+function stepRound(direction) {
+  const { rounds, places } = factsOf(seen.lane);
+  const next = rounds[places.get(seen.row) + direction];
+  if (next) inspect(seen.lane, next, decisivePlace(next));
+}
+
 // The same place of the answer in the other lane.
 function changeLane() {
   const now = seen ?? newestDecision();
@@ -154,7 +161,7 @@ function paintDecision(now) {
   if (!now) return;
   const shown = { ...now, entry: now.row.v };
   paintChips(host, shown, hadFocus);
-  addText("p", "inside-verdict", host, verdictOf(shown)).setAttribute("aria-live", player.isLive ? "off" : "polite");
+  addText("p", "inside-verdict", host, verdictOf(shown));
   const boxes = create("div", "inside-boxes", host);
   if (shown.entry) paintEvidence(boxes, shown);
   else addText("p", "inside-missing", host, say("inside_missing"));
@@ -168,12 +175,16 @@ function tokenTitle({ lane, row, place }) {
 }
 
 // The tokens of the round as buttons; one of them is in the tab order, the arrow keys move.
-function paintChips(host, { lane, row, place }, hadFocus) {
+function paintChips(host, shown, hadFocus) {
+  const { lane, row, place } = shown;
   const line = create("div", "inside-chips", host);
   row.s.forEach(([, text, status], i) => {
     const chip = create("button", `race-box ${status}`, line);
     Object.assign(chip, { type: "button", tabIndex: i === place ? 0 : -1, title: say(STATUS_TEXTS[status]) });
-    if (i === place) chip.setAttribute("aria-current", "true");
+    if (i === place) {
+      chip.setAttribute("aria-current", "true");
+      chip.setAttribute("aria-label", `${visible(text)}. ${verdictOf(shown)}`);
+    }
     addText("b", "", chip, ROUND_MARKS[status]);
     addText("bdi", "", chip, visible(text));
     chip.addEventListener("click", () => inspect(lane, row, i));
@@ -265,7 +276,10 @@ function paintNext(boxes, shown) {
 function useInsideKey(event) {
   if (!isInside()) return false;
   if (event.key === "Escape" && !canStop()) toggleInside();
-  else if (!refs.inside.contains(event.target) || isRoundsShown) return false;
+  else if (isRoundsShown) return false;
+  else if (seen && event.key === "ArrowRight") stepRound(1);
+  else if (seen && event.key === "ArrowLeft") stepRound(-1);
+  else if (!refs.inside.contains(event.target)) return false;
   else if (event.key === "ArrowDown") stepToken(1);
   else if (event.key === "ArrowUp") stepToken(-1);
   else return false;

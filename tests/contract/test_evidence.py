@@ -16,12 +16,27 @@ from tests.fakes import make_target
 SAMPLED = {"temperature": 1.0, "seed": 2, "top_k": 3}
 
 
-@pytest.mark.parametrize("rule", ["greedy", "rejection", "coupled", "block", "typical"])
-@pytest.mark.parametrize("spec", ["early-exit:1", "ngram:1-3"])
-def test_evidence_goes_with_its_rounds_into_documents_and_files(rule: str, spec: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine(make_target())
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec"),
+    [
+        ("greedy", "ngram:1-3"),
+        ("coupled", "hybrid:early-exit:1"),
+        ("rejection", "early-exit:1"),
+        ("block", "early-exit:1"),
+        ("typical", "early-exit:1"),
+    ],
+)
+def test_evidence_goes_with_its_rounds_into_documents_and_files(
+    engine: Engine, rule: str, spec: str, tmp_path: Path
+) -> None:
     settings = {} if rule == "greedy" else {**SAMPLED, "rule": rule}
     asked = request(drafter=spec, evidence=True, stop=(" ",), **settings)
-    updates = list(Engine(make_target()).race(asked))
+    updates = list(engine.race(asked))
     for lane in LANES:
         known: set[int] = set()
         for update in [update for update in updates if update.lane == lane]:
