@@ -54,6 +54,7 @@ function startRun(value) {
   view = { run: value.run, head: value.head, numRows: 0, racesAhead: null, isOver: false, isStopped: false };
   player.time = 0;
   lastShown.clear();
+  forgetInside();
   charts = { rate: rateChart(refs.chartRate), histogram: histogramChart(refs.chartHistogram), time: timeChart(refs.chartTime) };
   charts.histogram.grow(value.head?.k ?? 4);
   roundBox.clear();
@@ -72,6 +73,7 @@ function show() {
   showDraft(time);
   showAtMost(MS_BETWEEN_LIVE_FIGURES, showFigures);
   showAtMost(MS_BETWEEN_LIVE_CHARTS, showCharts);
+  showAtMost(MS_BETWEEN_LIVE_CHARTS, showInside);
 }
 
 // What is passed over now is shown later: the end of a live race is painted when it is live no more.
@@ -87,6 +89,7 @@ function forward(index, lane) {
   paintRow(lane, row);
   if (row.e !== "r") return;
   chosenRound = null;
+  followPlayhead();
   charts.rate.add(index, row.c, row.r ?? 0);
   if (row.h !== null) charts.histogram.add(row.h, 1);
 }
@@ -95,6 +98,7 @@ function backward(index, lane) {
   const row = unpaintRow(lane);
   if (row.e !== "r") return;
   chosenRound = null;
+  followPlayhead();
   charts.rate.remove(index);
   if (row.h !== null) charts.histogram.add(row.h, -1);
 }
@@ -208,6 +212,7 @@ function stop() {
     if (!lane.finish || !lane.rows.includes(lane.finish)) receiveRow(lane, { e: "f", reason: "cancelled", message: "" });
   }
   Object.assign(view, { isStopped: true, isOver: true });
+  followPlayhead();
   player.time = end();
   show();
 }
@@ -239,6 +244,7 @@ function onKey(event) {
   const isElsewhere = event.target !== document.body && !element.contains(event.target);
   // Behind a click on Race the focus is on that button: Stop must be heard from there too.
   if (isElsewhere && event.key !== "Escape") return;
+  if (useInsideKey(event)) return event.preventDefault();
   if (event.key === "ArrowRight" && !refs.step.disabled) player.step(1);
   else if (event.key === "ArrowLeft" && !refs.back.disabled) player.step(-1);
   else if (event.key === "Escape" && canStop()) askToStop();
@@ -272,12 +278,9 @@ refs.open.addEventListener("click", () => document.querySelector("#open-race")?.
 for (const lane of lanes) {
   lane.parts.copy.addEventListener("click", () => copyAnswer(lane));
   lane.parts.text.addEventListener("pointerover", (event) => describeToken(lane, event.target));
-  lane.parts.text.addEventListener("click", ({ target }) => {
-    if (lane.name !== "speculative" || target.token?.id === undefined || player.isPlaying || player.isLive) return;
-    chosenRound = target.token.row;
-    showRound();
-  });
+  lane.parts.text.addEventListener("click", ({ target }) => pointAt(lane, target));
 }
+connectInside();
 document.addEventListener("keydown", onKey);
 document.addEventListener("click", ({ target }) => {
   if (target.closest?.("#stop-button")) stop();

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from specdemo.events import NextTokenKind
+from specdemo.events import DraftOrigin, NextTokenKind
 from specdemo.sampling import PositionNoise, draw
 
 TYPICAL_EPSILON = 0.09
@@ -23,11 +23,13 @@ TYPICAL_DELTA = 0.3
 class Draft:
     """A proposal.
 
-    `probs` (K, V) is the exact law each token was drawn from, None for a deterministic proposer (one-hot).
+    `probs` (K, V) is the exact law each token was drawn from, None for a deterministic proposer (one-hot). `origins` is
+    what a drafter knows besides, for each token or for none; no rule reads it.
     """
 
     token_ids: tuple[int, ...]
     probs: Tensor | None = None
+    origins: tuple[DraftOrigin, ...] = ()
 
     def row(self, index: int, like: Tensor) -> Tensor:
         """The law of draft `index`, shape (V,)."""
@@ -50,13 +52,15 @@ class Trial:
     uniform: float | None = None
     draft_score: float | None = None
     target_score: float | None = None
+    entropy: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a rule decided.
 
-    `trials` has an entry for each judged draft, `next_probs` (V,) is what the next token came from.
+    `trials` has an entry for each judged draft: up to the first that failed, all of them under `block`. `next_probs`
+    (V,) is what the next token came from.
     """
 
     num_accepted: int
@@ -182,7 +186,7 @@ def _block(case: _Case) -> Verdict:
     excess = _block_excess(case, products[num_accepted], num_accepted)
     total = excess.sum()
     probs = excess / total if total > 0.0 else case.target_probs[num_accepted]
-    return case.draw_residual(num_accepted, trials[: num_accepted + 1], probs)
+    return case.draw_residual(num_accepted, trials, probs)
 
 
 def _typical(case: _Case) -> Verdict:
@@ -195,7 +199,7 @@ def _typical(case: _Case) -> Verdict:
         entropy = float(torch.special.entr(case.target_probs[i]).sum())
         threshold = min(TYPICAL_EPSILON, TYPICAL_DELTA * math.exp(-entropy))
         is_accepted = target_prob > threshold
-        trials.append(Trial(float(is_accepted), None, target_prob, threshold))
+        trials.append(Trial(float(is_accepted), None, target_prob, threshold, entropy))
         if not is_accepted:
             return case.draw_target(i, trials)
     return case.draw_target(len(trials), trials)

@@ -5,14 +5,16 @@ Knows token ids and no text but what stops an answer.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from torch import Tensor
 
 from specdemo.acceptance import Draft, Verdict, accept
 from specdemo.causal_lm import require_rollback
 from specdemo.drafters.base import Drafter, DraftSession
 from specdemo.drafters.null import NullDrafter
-from specdemo.events import Event, Finished, FinishReason, Reading, Round, Started
+from specdemo.events import Event, Evidence, Finished, FinishReason, Reading, Round, Started
 from specdemo.evidence import build_evidence
 from specdemo.sampling import Sampler
 from specdemo.schedule import DraftSchedule
@@ -104,7 +106,7 @@ class _Generation:
         retained, reason = self._commit(draft, verdict)
         finished = clock()
         # 5. Yield; evidence is made after the clock was read.
-        is_asked = self._sampler.settings.evidence
+        evidence = self._evidence(draft, verdict, probs, scores, retained) if self._sampler.settings.evidence else None
         event = Round(
             index=self._num_rounds,
             draft_token_ids=draft.token_ids,
@@ -117,7 +119,7 @@ class _Generation:
             overhead_seconds=round(finished - verified, _CLOCK_DIGITS),
             draft_bytes=self._draft_session.bytes_read - bytes_before,
             verify_bytes=self._target.lm.weight_bytes,
-            evidence=build_evidence(draft, verdict, probs, scores) if is_asked else None,
+            evidence=evidence,
         )
         self._num_rounds += 1
         return event, reason
@@ -133,3 +135,11 @@ class _Generation:
         if num_kept == len(tokens):
             return _Retained(len(accepted), True, 0), reason
         return _Retained(num_kept, False, len(draft.token_ids) - num_kept), reason
+
+    def _evidence(self, draft: Draft, verdict: Verdict, probs: Tensor, scores: Tensor, retained: _Retained) -> Evidence:
+        """Evidence of what a stop left of the verdict; the ids already hold what was retained."""
+        num_committed = retained.num_accepted + retained.has_next_token
+        evidence = build_evidence(draft, verdict, probs, scores, self._sampler, len(self._ids) - num_committed)
+        if retained.has_next_token:
+            return evidence
+        return replace(evidence, positions=evidence.positions[: retained.num_accepted], next_token=None)

@@ -22,13 +22,13 @@ from specdemo.drafters import make_drafter
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.errors import PromptError
-from specdemo.events import Event, Finished, Round
+from specdemo.events import Event, Finished, Round, Started
 from specdemo.kernels import llama as kernels
 from specdemo.loading import load_named_target
 from specdemo.precision import in_precision
 from specdemo.race import LaneUpdate, RaceRequest, race
 from specdemo.settings import DecodeSettings
-from specdemo.spans import LaneSpans, Span
+from specdemo.spans import CandidateTexts, DecodeText, LaneSpans, Span, prompt_texts
 from specdemo.target import Target
 from specdemo.weights import Progress
 
@@ -79,14 +79,14 @@ class Engine:
     def generate(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         """One generation with the request's drafter, as updates of the lane `speculative` (`plain` for no drafter)."""
         lane = "plain" if request.drafter == "none" else "speculative"
-        spans = LaneSpans(self.target.decode_text)
+        words = _LaneWords(self.target.decode_text)
         for event in self._lane(request, self.encode(request), request.drafter):
-            yield _update(lane, event, spans)
+            yield words.update(lane, event)
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         """Both lanes on this device, by turns; closing the iterator stops both and frees their caches."""
         prompt_ids = self.encode(request)
-        spans = {lane: LaneSpans(self.target.decode_text) for lane in ("plain", "speculative")}
+        words = {lane: _LaneWords(self.target.decode_text) for lane in ("plain", "speculative")}
         lanes = {
             "plain": self._lane(request, prompt_ids, "none"),
             "speculative": self._lane(request, prompt_ids, request.drafter),
@@ -100,7 +100,7 @@ class Engine:
                 open_lanes.remove(lane)
                 if not open_lanes and request.settings.resolved_rule == "greedy":
                     event = self._explained(event, prompt_ids, answers)
-            yield _update(lane, event, spans[lane])
+            yield words[lane].update(lane, event)
 
     def provenance(self, drafter: str) -> dict[str, Any]:
         """What was run, on what: models and revisions, dtype, device, library versions, time."""
@@ -173,10 +173,21 @@ def _title(name: str) -> str:
     return TARGETS[name].title if name in TARGETS else name
 
 
-def _update(lane: str, event: Event, spans: LaneSpans) -> LaneUpdate:
-    if isinstance(event, Round):
-        return LaneUpdate(lane, event, spans.add(event))
-    if isinstance(event, Finished):
-        tail = spans.finish()
-        return LaneUpdate(lane, event, (Span(-1, tail, "plain"),) if tail else ())
-    return LaneUpdate(lane, event)
+class _LaneWords:
+    """The text that goes with a lane's events."""
+
+    def __init__(self, decode_text: DecodeText) -> None:
+        self._decode_text = decode_text
+        self._spans = LaneSpans(decode_text)
+        self._texts = CandidateTexts(decode_text)
+
+    def update(self, lane: str, event: Event) -> LaneUpdate:
+        if isinstance(event, Round):
+            return LaneUpdate(lane, event, self._spans.add(event), self._texts.add(event))
+        if isinstance(event, Finished):
+            tail = self._spans.finish()
+            return LaneUpdate(lane, event, (Span(-1, tail, "plain"),) if tail else ())
+        # Nothing was copied into the plain lane from anywhere.
+        if isinstance(event, Started) and event.settings["evidence"] and lane == "speculative":
+            return LaneUpdate(lane, event, texts=prompt_texts(self._decode_text, event.prompt_token_ids))
+        return LaneUpdate(lane, event)

@@ -15,6 +15,35 @@ TopTokens = tuple[tuple[int, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
+class DraftOrigin:
+    """What a drafter knows of one of its tokens besides the law it drew it from; None where it knows no such thing.
+
+    `copied_from` is the token's index in prompt, answer and the drafts before it; the `num_matched` tokens before that
+    index are the same as those before the draft. `confidence` is the drafter's own guess that the draft is accepted if
+    it is reached.
+    """
+
+    copied_from: int | None = None
+    num_matched: int | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A token in the running where the rule takes the highest score: under `greedy` and `coupled`.
+
+    `score` is the target's logit, or its log-probability plus `noise`; None where a filter removed the token.
+    `draft_prob` is None where nothing was drafted.
+    """
+
+    token_id: int
+    target_prob: float
+    draft_prob: float | None = None
+    score: float | None = None
+    noise: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PositionEvidence:
     """Why one draft token was accepted or rejected, in the numbers that the rule used.
 
@@ -22,7 +51,8 @@ class PositionEvidence:
     typical). `draft_score` and `target_score` are what the rule compared besides probabilities: under `coupled`
     log-probability plus noise of the drafted token and of the winner, under `greedy` the drafted token's and the best
     logit, under `block` the running product and h, under `typical` the drafted token's probability and the threshold.
-    None where there is no such number.
+    None where there is no such number. `entropy` is the target's in nats, under `typical`. `contenders` are the two
+    highest scores of the target, the winner first, and the drafted token where it is neither.
     """
 
     token_id: int
@@ -35,27 +65,46 @@ class PositionEvidence:
     target_score: float | None = None
     draft_top: TopTokens = ()
     target_top: TopTokens = ()
+    entropy: float | None = None
+    contenders: tuple[Contender, ...] = ()
+    origin: DraftOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class NextTokenEvidence:
     """Where the round's last token came from: `residual` after a rejection under a residual rule, else `target`.
 
-    `uniform` is the number that picked it from the cumulative distribution; None where the rule does not draw one.
+    `uniform` is the number that picked it from the cumulative distribution, in the order of token ids: the token's own
+    stretch of it begins at `start` and is `prob` long, those of `top` begin at `starts`. All three are empty where the
+    rule does not draw; then `contenders` are the two highest scores, the winner first.
     """
 
     source: Literal["target", "residual"]
     prob: float
     uniform: float | None
     top: TopTokens
+    start: float | None = None
+    starts: tuple[float, ...] = ()
+    contenders: tuple[Contender, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The evidence of one round: one entry per judged draft token, and the next token's."""
+    """The evidence of one round: one entry per judged draft token, and the next token's.
+
+    `block` judges all drafts of a round, the other rules those up to the one that failed. What a stop cut off is not in
+    it.
+    """
 
     positions: tuple[PositionEvidence, ...]
     next_token: NextTokenEvidence | None
+
+    def token_ids(self) -> set[int]:
+        """Every token that is named, besides the round's own."""
+        tops = [top for position in self.positions for top in (position.draft_top, position.target_top)]
+        tops += [self.next_token.top] if self.next_token else []
+        running = [contender for one in (*self.positions, self.next_token) if one for contender in one.contenders]
+        return {token_id for top in tops for token_id, _ in top} | {contender.token_id for contender in running}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ class Summary:
     mean_accepted_length: float | None
     accepted_length_histogram: tuple[int, ...]
     acceptance_by_position: tuple[float | None, ...]
+    survival_by_position: tuple[float | None, ...]
     prefill_seconds: float
     time_to_first_token_seconds: float | None
     draft_seconds: float
@@ -86,6 +87,7 @@ def summarize(events: Iterable[Event]) -> Summary:
         mean_accepted_length=ratio(num_accepted, len(drafted)),
         accepted_length_histogram=_histogram(drafted),
         acceptance_by_position=_acceptance_by_position(drafted),
+        survival_by_position=_survival_by_position(drafted),
         prefill_seconds=prefill,
         time_to_first_token_seconds=prefill + rounds[0].seconds if rounds else None,
         draft_seconds=sum(r.draft_seconds for r in rounds),
@@ -144,3 +146,11 @@ def _acceptance_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...
     accepted = [sum(r.num_accepted > i for r in drafted) for i in range(longest)]
     judged = [sum(r.num_judged > i for r in drafted) for i in range(longest)]
     return tuple(ratio(a, j) for a, j in zip(accepted, judged, strict=True))
+
+
+def _survival_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...]:
+    """Of the drafts at each position that no stop cut off, the share that was accepted, reached or not."""
+    longest = max((len(r.draft_token_ids) for r in drafted), default=0)
+    accepted = [sum(r.num_accepted > i for r in drafted) for i in range(longest)]
+    proposed = [sum(len(r.draft_token_ids) - r.num_unused > i for r in drafted) for i in range(longest)]
+    return tuple(ratio(a, p) for a, p in zip(accepted, proposed, strict=True))

@@ -71,11 +71,16 @@ class RaceRequest:
 
 @dataclass(frozen=True, slots=True)
 class LaneUpdate:
-    """One event of one lane with the display spans of its tokens (empty for Started)."""
+    """One event of one lane with the display spans of its tokens (empty for Started).
+
+    `texts`, (token id, text), go with evidence: Started has the prompt, token by token, and a round has how the tokens
+    that its evidence names read, each once in a lane.
+    """
 
     lane: str
     event: Event
     spans: tuple[Span, ...] = ()
+    texts: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

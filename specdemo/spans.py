@@ -114,3 +114,28 @@ class LaneSpans:
         if statuses and not is_unused:
             statuses[0] = "rejected"
         return [Span(i, text, status) for i, text, status in zip(token_ids, texts, statuses, strict=True)]
+
+
+class CandidateTexts:
+    """How the tokens that evidence names read, each told once in a lane."""
+
+    def __init__(self, decode_text: DecodeText) -> None:
+        self._decode_text = decode_text
+        self._told: set[int] = set()
+
+    def add(self, event: Round) -> tuple[tuple[int, str], ...]:
+        """(token id, text) of those not told before; none where there is no evidence.
+
+        Each is read by itself: one that holds part of a character is a replacement mark.
+        """
+        if event.evidence is None:
+            return ()
+        new = sorted(event.evidence.token_ids() - self._told)
+        self._told.update(new)
+        return tuple((token_id, self._decode_text([token_id])) for token_id in new)
+
+
+def prompt_texts(decode_text: DecodeText, token_ids: Sequence[int]) -> tuple[tuple[int, str], ...]:
+    """The prompt token by token, for those who look where a draft was copied from."""
+    detokenizer = Detokenizer(decode_text)
+    return tuple((token_id, detokenizer.add(token_id)) for token_id in token_ids)

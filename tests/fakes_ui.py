@@ -72,6 +72,7 @@ class ScriptedSource:
     slow_draft: bool = False
     progress: float | None = None
     differ: bool = False
+    kept_evidence: bool | None = None  # whether the newest race was asked to
     closed: int = 0
     started: int = 0
     running: int = 0
@@ -108,6 +109,7 @@ class ScriptedSource:
         return {"target": request.target, "device": "2 CPU cores", "dtype": "fp32"}
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+        self.kept_evidence = request.settings.evidence
         with self._lock:
             self.started += 1
             self.running += 1

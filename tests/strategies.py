@@ -4,7 +4,17 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from specdemo.events import Event, Evidence, Finished, NextTokenEvidence, PositionEvidence, Round, Started
+from specdemo.events import (
+    Contender,
+    DraftOrigin,
+    Event,
+    Evidence,
+    Finished,
+    NextTokenEvidence,
+    PositionEvidence,
+    Round,
+    Started,
+)
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
 
@@ -17,6 +27,12 @@ STATUSES = st.sampled_from(["accepted", "rejected", "discarded", "corrected", "b
 TOP = st.lists(st.tuples(TOKEN_IDS, PROBABILITIES), max_size=3).map(tuple)
 TEXTS = st.text(max_size=8)
 
+SCORES = st.none() | st.floats(allow_nan=False, allow_infinity=False)
+# Chosen, not drawn: much of every generation is evidence, and each number that is drawn costs time.
+CONTENDERS = st.sampled_from(
+    [(), (Contender(5, 0.25),), (Contender(5, 0.25, 0.5, -1.5, 2.5), Contender(49151, 1e-9, 0.0, None, -0.125))]
+)
+ORIGINS = st.sampled_from([None, DraftOrigin(17, 3), DraftOrigin(confidence=0.375)])
 POSITIONS = st.builds(
     PositionEvidence,
     token_id=TOKEN_IDS,
@@ -25,10 +41,13 @@ POSITIONS = st.builds(
     target_prob=PROBABILITIES,
     accept_prob=PROBABILITIES,
     uniform=st.none() | PROBABILITIES,
-    draft_score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-    target_score=st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    draft_score=SCORES,
+    target_score=SCORES,
     draft_top=TOP,
     target_top=TOP,
+    entropy=st.none() | PROBABILITIES,
+    contenders=CONTENDERS,
+    origin=ORIGINS,
 )
 NEXT_TOKENS = st.builds(
     NextTokenEvidence,
@@ -36,6 +55,8 @@ NEXT_TOKENS = st.builds(
     prob=PROBABILITIES,
     uniform=st.none() | PROBABILITIES,
     top=TOP,
+    start=st.none() | PROBABILITIES,
+    contenders=CONTENDERS,
 )
 EVIDENCE = st.builds(Evidence, positions=st.lists(POSITIONS, max_size=3).map(tuple), next_token=st.none() | NEXT_TOKENS)
 STARTED = st.builds(
@@ -47,6 +68,7 @@ STARTED = st.builds(
     notes=st.lists(TEXTS, max_size=2).map(tuple),
 )
 FINISHED = st.builds(Finished, reason=REASONS, message=TEXTS)
+WORDS = st.sampled_from([(), ((7, " <b>"), (8, ""))])
 SPANS = st.lists(st.builds(Span, token_id=TOKEN_IDS, text=TEXTS, status=STATUSES), max_size=4).map(tuple)
 
 
@@ -108,5 +130,5 @@ def lane_updates(draw: st.DrawFn) -> tuple[LaneUpdate, ...]:
     updates = []
     while any(waiting.values()):
         lane = draw(st.sampled_from([lane for lane in LANES if waiting[lane]]))
-        updates.append(LaneUpdate(lane, waiting[lane].pop(0), draw(SPANS)))
+        updates.append(LaneUpdate(lane, waiting[lane].pop(0), draw(SPANS), draw(WORDS)))
     return tuple(updates)

@@ -6,8 +6,9 @@ before it (Markov head), and guesses whether a draft will be accepted (confidenc
 than pay. Shapes: T rows of features, S slots, D hidden size, C draft words, R rank.
 """
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -17,6 +18,7 @@ from specdemo.acceptance import Draft
 from specdemo.causal_lm import LONGEST_PART, CausalLMSession
 from specdemo.drafters.chain import draw_chain
 from specdemo.drafters.layers import KeyValues, Layer, WordHead
+from specdemo.events import DraftOrigin
 from specdemo.int8_linear import Int8Linear
 from specdemo.llama_layers import RotaryTable, normalize
 from specdemo.sampling import Sampler
@@ -129,15 +131,18 @@ class BlockSession:
         hidden = self._block()[weights.first_slot :][:num_tokens]
         with torch.inference_mode():
             logits = weights.head.rows(hidden)
-        survival = 1.0
+        chances: list[float] = []
 
         def next_logits(token_ids: Sequence[int]) -> Tensor | None:
-            nonlocal survival
             slot = len(token_ids) - len(self._ids)
-            survival *= self._chance(hidden[slot], token_ids[-1])
-            return None if survival < LEAST_SURVIVAL else self._slot_logits(logits[slot], token_ids[-1])
+            chances.append(self._chance(hidden[slot], token_ids[-1]))
+            return None if math.prod(chances) < LEAST_SURVIVAL else self._slot_logits(logits[slot], token_ids[-1])
 
-        return draw_chain(self._sampler, self._ids, num_tokens, next_logits)
+        draft = draw_chain(self._sampler, self._ids, num_tokens, next_logits)
+        if weights.confidence is None:
+            return draft
+        drawn = chances[: len(draft.token_ids)]
+        return replace(draft, origins=tuple(DraftOrigin(confidence=chance) for chance in drawn))
 
     @torch.inference_mode()
     def slot_choices(self, num_slots: int) -> list[int]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
 from specdemo.errors import SettingsError
+from specdemo.events import DraftOrigin
 from specdemo.sampling import Sampler
 
 DEFAULT_MIN_N = 2
@@ -51,14 +52,15 @@ class NgramSession:
     def propose(self, max_tokens: int) -> Draft:
         """What followed the longest known suffix; a copy that reaches the present goes on with its own tokens."""
         ids = self._index.ids
-        end = self._index.find(ids)
-        if end is None:
+        found = self._index.find(ids)
+        if found is None:
             return Draft(())
+        end, n = found
         copied = ids[end : end + max_tokens]
         period = len(ids) - end
         while len(copied) < max_tokens:
             copied.append(copied[len(copied) - period])
-        return Draft(tuple(copied))
+        return Draft(tuple(copied), origins=tuple(DraftOrigin(end + i, n + i) for i in range(max_tokens)))
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Index the n-grams that now have a token behind them."""
@@ -86,13 +88,13 @@ class SuffixIndex:
                 self._ends[tuple(self.ids[end - n :])] = end
         self.ids.append(token_id)
 
-    def find(self, text: Sequence[int]) -> int | None:
-        """Where what followed the longest known suffix of `text` stands in `ids`."""
+    def find(self, text: Sequence[int]) -> tuple[int, int] | None:
+        """Where what followed the longest known suffix of `text` stands in `ids`, and the length of that suffix."""
         for n in self._lengths:
             if n <= len(text):
                 end = self._ends.get(tuple(text[-n:]))
                 if end is not None:
-                    return end
+                    return end, n
         return None
 
     def clear(self) -> None:

@@ -25,6 +25,8 @@ class HashedSuccessors:
     embedded target's longest text, 8192 tokens, fills at most an eighth of the slots.
     """
 
+    copied = None
+
     def __init__(self, n: int = DEFAULT_N, num_slots: int = NUM_SLOTS) -> None:
         self.reach = n
         self._slots = array("i", [_EMPTY]) * num_slots

@@ -21,6 +21,7 @@ class CountedSuccessors:
     """See ngram_walk.Successors."""
 
     reach = MAX_N
+    copied = None
 
     def __init__(self) -> None:
         self._counts: dict[tuple[int, ...], dict[int, int]] = {}

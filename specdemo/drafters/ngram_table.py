@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from specdemo.drafters.ngram import DEFAULT_MAX_N, DEFAULT_MIN_N, SuffixIndex
 from specdemo.errors import ModelError
+from specdemo.events import DraftOrigin
 
 FILE_NAME = "table.safetensors"
 MAX_N = 4
@@ -67,6 +68,7 @@ class TextThenTable:
 
     def __init__(self, table: NgramTable, min_n: int = DEFAULT_MIN_N, max_n: int = DEFAULT_MAX_N) -> None:
         self.reach = max(max_n, MAX_N)
+        self.copied: DraftOrigin | None = None
         self._table = table
         self._index = SuffixIndex(min_n, max_n)
 
@@ -76,8 +78,9 @@ class TextThenTable:
 
     def after(self, text: Sequence[int]) -> int | None:
         """What followed the longest known suffix in the text, or else what usually does."""
-        end = self._index.find(text)
-        return self._table.after(text) if end is None else self._index.ids[end]
+        found = self._index.find(text)
+        self.copied = None if found is None else DraftOrigin(*found)
+        return self._table.after(text) if found is None else self._index.ids[found[0]]
 
     def forget(self) -> None:
         """See ngram_walk.Successors."""

@@ -11,13 +11,19 @@ from torch import Tensor
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
+from specdemo.events import DraftOrigin
 from specdemo.sampling import Sampler
+
+_UNKNOWN = DraftOrigin()
 
 
 class Successors(Protocol):
     """What followed what in one text; it sees the newest `reach` tokens, so that no cost grows with the text."""
 
     reach: int
+
+    copied: DraftOrigin | None
+    """Where the token that `after` gave last was copied from; None where it comes from counts."""
 
     def learn(self, text: Sequence[int], token_id: int) -> None:
         """`token_id` was written behind `text`."""
@@ -60,13 +66,15 @@ class WalkSession:
         """Go on until nothing is known to follow."""
         text = list(self._text)
         drafted: list[int] = []
+        origins: list[DraftOrigin] = []
         while len(drafted) < max_tokens:
             token_id = self._successors.after(text)
             if token_id is None:
                 break
             drafted.append(token_id)
+            origins.append(self._successors.copied or _UNKNOWN)
             text = self._moved(text, token_id)
-        return Draft(tuple(drafted))
+        return Draft(tuple(drafted), origins=tuple(origins))
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Learn what each token followed."""

@@ -27,11 +27,13 @@ FIELDS = (
     "raw",
     "precision",
 )
+PAGE_FIELDS = (*FIELDS, "evidence")
+"""Besides, whether the numbers behind every verdict are kept: what only the page shows."""
 _NUMBERS = ("k", "temperature", "seed", "max_new_tokens", "top_p", "top_k", "min_p", "repetition_penalty")
 
 
 def checked_request(source: EventSource, values: Mapping[str, Any], language: str = "en") -> RaceRequest:
-    """The request behind the values of FIELDS, after all that can be known without running a model is checked."""
+    """The request behind the values of FIELDS or PAGE_FIELDS, checked as far as can be without a model."""
     check_prompt(str(values["prompt"] or ""), language)
     check_ready(source, language)
     request = _request(source, values, language)
@@ -75,6 +77,7 @@ def _request(source: EventSource, values: Mapping[str, Any], language: str) -> R
         rule=values["rule"],
         schedule="adaptive" if values["adaptive"] else "constant",
         stop=_stop_strings(values["stop"]),
+        evidence=bool(values.get("evidence")),
     )
     return RaceRequest(
         prompt=values["prompt"],

@@ -15,7 +15,7 @@ from specdemo.race import EngineStatus, EventSource, RaceRequest
 from specdemo.traces import Trace, load, save
 from specdemo.ui.coalesce import batches
 from specdemo.ui.edge import page_error, sentences
-from specdemo.ui.form import FIELDS, checked_request
+from specdemo.ui.form import PAGE_FIELDS, checked_request
 from specdemo.ui.head import race_head
 from specdemo.ui.news import RunningRaces
 from specdemo.ui.record import RaceRecord
@@ -54,7 +54,7 @@ class PageHandlers:
         """Check a race before it queues; a refused one leaves the page as it was."""
         language = language_of(request)
         with sentences(sentence(language, "cannot_race")):
-            wanted = checked_request(self._source, dict(zip(FIELDS, values, strict=True)), language)
+            wanted = checked_request(self._source, dict(zip(PAGE_FIELDS, values, strict=True)), language)
         record.want(wanted)
         # The session is the visitor's own name in the queue, by which the page asks for its place.
         return {**self._wire(self._trace_of(wanted), "live").value("waiting"), "session": request.session_hash}

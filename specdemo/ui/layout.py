@@ -65,7 +65,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": ASSETS / "race.css",
+        "css_paths": [ASSETS / name for name in ("race.css", "race_inspector.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,

@@ -9,7 +9,7 @@ import gradio as gr
 
 from specdemo.prompts import ExamplePrompt
 from specdemo.settings import MAX_DRAFT_TOKENS
-from specdemo.ui.form import FIELDS
+from specdemo.ui.form import PAGE_FIELDS
 from specdemo.ui.texts import race_labels
 
 _t = gr.I18n()
@@ -20,7 +20,7 @@ _RULES = ("coupled", "auto", "rejection", "block", "typical")
 
 @dataclass(frozen=True, slots=True)
 class Sidebar:
-    """What other parts connect to: `fields` by the names and in the order of form.FIELDS."""
+    """What other parts connect to: `fields` by the names and in the order of form.PAGE_FIELDS."""
 
     fields: dict[str, Any]
     race: gr.Button
@@ -42,7 +42,9 @@ def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str
         with gr.Accordion(_t("more"), open=False, elem_id="more"):
             fields |= _folded_fields()
         picker = _recorded(recorded)
-    return Sidebar({name: fields[name] for name in FIELDS}, race, stop, picker)
+        # Its switch is the button that opens the inspector, see race_inspector.js.
+        fields["evidence"] = gr.Checkbox(False, visible="hidden", elem_id="evidence")
+    return Sidebar({name: fields[name] for name in PAGE_FIELDS}, race, stop, picker)
 
 
 def _recorded(races: Sequence[tuple[str, str]]) -> gr.Dropdown:

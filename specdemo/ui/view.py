@@ -23,6 +23,9 @@ _SCRIPTS = (
     "race_player.js",
     "race_news.js",
     "race_verdict.js",
+    "race_evidence.js",
+    "race_inspector.js",
+    "race_rounds.js",
     "race.js",
 )
 

@@ -1,6 +1,7 @@
 """The texts of the race component. The component fills `{name}` itself, as text."""
 
 from specdemo.catalog import DRAFTER_NOTES
+from specdemo.ui.texts_inspector import INSPECTOR
 from specdemo.ui.texts_traditional import VIEW_TRADITIONAL
 
 VIEW: dict[str, dict[str, str]] = {
@@ -229,3 +230,5 @@ VIEW: dict[str, dict[str, str]] = {
     },
     "zh-TW": VIEW_TRADITIONAL,
 }
+for _language, _texts in INSPECTOR.items():
+    VIEW[_language] |= _texts

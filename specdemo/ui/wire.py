@@ -17,6 +17,7 @@ from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
 from specdemo.traces import compare
+from specdemo.ui.evidence_wire import evidence_entry
 
 STATUS_CODES = {
     "accepted": "a",
@@ -27,6 +28,9 @@ STATUS_CODES = {
     "plain": "p",
     "unused": "u",
 }
+
+
+_RATES = ("acceptance_rate", "alpha", "tokens_per_round", "acceptance_by_position", "survival_by_position")
 
 
 @dataclass(slots=True)
@@ -105,10 +109,14 @@ class RaceWire:
         elif isinstance(event, Round):
             tally.add(event)
             row |= {"e": "r", **self._round_row(tally, event)}
+            if event.evidence is not None:
+                row["v"] = evidence_entry(event.evidence)
         elif isinstance(event, Finished):
             row |= {"e": "f", "reason": event.reason, "message": _note(event.message)}
         if update.spans:
             row["s"] = [_span(span) for span in update.spans]
+        if update.texts:
+            row["w"] = update.texts
         return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
     def _round_row(self, tally: LaneTally, event: Round) -> dict[str, Any]:
@@ -139,7 +147,7 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
     plain, speculative = (result[lane] for lane in LANES)
     keys = ("target_passes", "weight_bytes_read", "time_to_first_token_seconds", "finish_reason")
     pairs = {key: [plain[key], speculative[key]] for key in keys}
-    rates = {key: speculative[key] for key in ("acceptance_rate", "alpha", "tokens_per_round")}
+    rates = {key: speculative[key] for key in _RATES}
     saved = plain["target_passes"] - speculative["target_passes"]
     outcome = {key: result[key] for key in ("speedup", "identical", "first_divergence")}
     return {**outcome, **pairs, **rates, "passes_saved": saved}

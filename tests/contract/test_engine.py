@@ -172,24 +172,6 @@ def test_rounds_say_how_many_bytes_their_passes_read(engine: Engine) -> None:
     assert 0 < document["metrics"]["draft_bytes"] < document["metrics"]["verify_bytes"] * 4
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "rule": "rejection"}], ids=["greedy", "rejection"])
-def test_evidence_names_the_judged_tokens_and_agrees_with_the_verdict(
-    engine: Engine, settings: dict[str, float]
-) -> None:
-    rounds = [update.event for update in engine.generate(request(evidence=True, **settings))]
-    judged = [event for event in rounds if isinstance(event, Round)]
-    for event in judged:
-        assert event.evidence is not None
-        drafts = event.draft_token_ids[: len(event.evidence.positions)]
-        assert tuple(position.token_id for position in event.evidence.positions) == drafts
-        if event.next_token_id is not None:
-            assert len(event.evidence.positions) == event.num_judged
-            assert sum(position.is_accepted for position in event.evidence.positions) == event.num_accepted
-        for position in event.evidence.positions:
-            if position.uniform is not None:
-                assert position.is_accepted == (position.uniform < position.accept_prob)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("live")

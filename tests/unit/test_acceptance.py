@@ -218,12 +218,14 @@ def test_coupled_says_what_plain_coupled_sampling_says_whatever_the_draft(seed: 
 
 @pytest.mark.parametrize("rule", ["greedy", *LOSSLESS_RULES, "typical"])
 @given(seed=SEEDS, count=st.integers(0, 4))
-def test_a_verdict_judges_each_draft_up_to_the_first_that_failed(rule: str, seed: int, count: int) -> None:
+def test_a_verdict_judges_each_draft_up_to_the_first_that_failed_and_a_block_as_a_whole(
+    rule: str, seed: int, count: int
+) -> None:
     target, drafter = tree(seed), tree(seed + 1)
     drafts = tuple(int(drafter((index,)).argmax()) for index in range(count))
     draft = Draft(drafts, rows(drafter, drafts, count) if count and seed % 2 else None)
     verdict = accept(rule, draft, rows(target, drafts, count + 1), PositionNoise(seed, V), START)
-    assert len(verdict.trials) == min(verdict.num_accepted + 1, count)
+    assert len(verdict.trials) == (count if rule == "block" else min(verdict.num_accepted + 1, count))
     kind = "plain" if not count else "bonus" if verdict.num_accepted == count else "corrected"
     assert verdict.next_token_kind == kind
     assert float(verdict.next_probs[verdict.next_token_id]) > 0.0

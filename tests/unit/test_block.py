@@ -132,8 +132,12 @@ def test_confidence_decides_how_many_are_drafted(
     settings = {"num_draft_tokens": BLOCK_SIZE, "max_new_tokens": NUM_TOKENS}
 
     def drafted() -> float:
-        events = run(make_target(), drafter, PROMPT, **settings)
+        events = run(make_target(), drafter, PROMPT, **settings, evidence=True)
         assert answer(events)[0] == answer_to(PROMPT)
+        for event in rounds_of(events):
+            assert event.evidence is not None
+            chances = [one.origin and one.origin.confidence for one in event.evidence.positions]
+            assert all(chance is not None and 0 < chance < 1 for chance in chances)
         return sum(len(event.draft_token_ids) for event in rounds_of(events)) / len(rounds_of(events))
 
     monkeypatch.setattr(block, "LEAST_SURVIVAL", 0.0)

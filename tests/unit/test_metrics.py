@@ -33,7 +33,8 @@ def test_emitted_equals_accepted_corrected_bonus_and_plain(events: tuple[Event, 
 @given(events=generations())
 def test_rates_stay_within_zero_and_one(events: tuple[Event, ...]) -> None:
     summary = summarize(events)
-    for rate in (summary.acceptance_rate, summary.alpha, *summary.acceptance_by_position):
+    by_position = (*summary.acceptance_by_position, *summary.survival_by_position)
+    for rate in (summary.acceptance_rate, summary.alpha, *by_position):
         assert rate is None or 0 <= rate <= 1
 
 
@@ -153,3 +154,15 @@ def test_equal_answers_do_not_diverge_and_a_longer_one_diverges_at_the_others_en
 @given(same=ANSWERS, left=ANSWERS, right=ANSWERS)
 def test_divergence_is_the_first_index_that_differs(same: list[int], left: list[int], right: list[int]) -> None:
     assert first_divergence([*same, 1, *left], [*same, 2, *right]) == len(same)
+
+
+@given(events=generations())
+def test_survival_is_never_above_acceptance_and_falls_from_position_to_position(events: tuple[Event, ...]) -> None:
+    whole = [event for event in rounds_of(events) if len(event.draft_token_ids) == 3 and not event.num_unused]
+    summary = summarize(whole)
+    for given_reached, of_all in zip(summary.acceptance_by_position, summary.survival_by_position, strict=True):
+        assert of_all is not None
+        assert given_reached is None or of_all <= given_reached
+    assert list(summary.survival_by_position) == sorted(summary.survival_by_position, reverse=True)  # type: ignore[type-var]
+    accepted = sum(rate or 0 for rate in summary.survival_by_position) * len(whole)
+    assert round(accepted) == summary.num_accepted

@@ -37,7 +37,14 @@ def test_proposes_what_followed_the_longest_suffix_the_last_time(
     for part in parts:
         session.commit(part, None)
         ids += part
-        assert list(session.propose(max_tokens).token_ids) == naive(ids, lengths, max_tokens)
+        draft = session.propose(max_tokens)
+        assert list(draft.token_ids) == naive(ids, lengths, max_tokens)
+        text = [*ids, *draft.token_ids]
+        for place, (token_id, origin) in enumerate(zip(draft.token_ids, draft.origins, strict=True), len(ids)):
+            assert origin.copied_from is not None
+            assert origin.num_matched is not None
+            start = origin.copied_from - origin.num_matched
+            assert text[start : origin.copied_from + 1] == [*text[place - origin.num_matched : place], token_id]
 
 
 @pytest.mark.parametrize("ids", [[], [7], [7, 8, 9]])

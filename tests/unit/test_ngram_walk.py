@@ -149,6 +149,7 @@ class Watched:
     """Knows one token, and remembers how much text it was shown."""
 
     reach = 3
+    copied = None
 
     def __init__(self) -> None:
         self.learnt: list[int] = []

@@ -11,7 +11,7 @@ from specdemo.catalog import DRAFTER_LABELS, drafter_note
 from specdemo.errors import PromptError, SettingsError, SpecdemoError
 from specdemo.race import DrafterInfo
 from specdemo.traces import Trace, load, save
-from specdemo.ui.form import FIELDS, MAX_PROMPT_CHARS, checked_request
+from specdemo.ui.form import MAX_PROMPT_CHARS, PAGE_FIELDS, checked_request
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import race_head
 from specdemo.ui.record import RaceRecord
@@ -38,6 +38,7 @@ FORM: dict[str, Any] = {
     "system": "",
     "raw": False,
     "precision": "auto",
+    "evidence": False,
 }
 
 
@@ -57,7 +58,7 @@ def page(source: ScriptedSource, folder: Path) -> PageHandlers:
 def prepare(handlers: PageHandlers, record: RaceRecord, language: str = "en", **changed: Any) -> dict[str, Any]:
     """Press Race."""
     values = {**FORM, **changed}
-    return handlers.prepare(record, Visit(language), *(values[name] for name in FIELDS))  # type: ignore[arg-type]
+    return handlers.prepare(record, Visit(language), *(values[name] for name in PAGE_FIELDS))  # type: ignore[arg-type]
 
 
 def finished(source: ScriptedSource, folder: Path) -> tuple[PageHandlers, RaceRecord, list[dict[str, Any]]]:

@@ -5,16 +5,19 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
 
 from specdemo.catalog import DRAFTER_NOTES, drafter_note
-from specdemo.events import Finished, Started
+from specdemo.events import Evidence, Finished, Round, Started
 from specdemo.metrics import summarize
 from specdemo.race import LANES, LaneUpdate, RaceRequest
 from specdemo.settings import DecodeSettings
 from specdemo.spans import Span
 from specdemo.ui.coalesce import batches
+from specdemo.ui.evidence_wire import evidence_entry
 from specdemo.ui.wire import LaneTally, RaceWire, verdict
 from tests.fakes_ui import HOSTILE, ScriptedSource
+from tests.strategies import EVIDENCE
 
 
 def run(k: int = 4, **script: object) -> list[LaneUpdate]:
@@ -135,3 +138,44 @@ def test_closing_closes_the_source() -> None:
     next(updates)
     updates.close()  # type: ignore[attr-defined]
     assert (source.started, source.closed, source.running) == (1, 1, 0)
+
+
+def close(value: float | None) -> object:
+    return None if value is None else pytest.approx(value, rel=1e-5)
+
+
+@given(evidence=EVIDENCE)
+def test_evidence_is_sent_with_the_figures_it_has_and_no_key_for_others(evidence: Evidence) -> None:
+    event = Round(0, (5,), 0, 6, "corrected", evidence=evidence)
+    wire = RaceWire({})
+    wire.add([LaneUpdate("speculative", event, texts=((7, "<b>"),)), LaneUpdate("plain", Round(0, (), 0, 6, "plain"))])
+    ((row,), (bare,)) = rows_of(wire.value("done"), 1), rows_of(wire.value("done"), 0)
+    assert "v" not in bare
+    assert "w" not in bare
+    assert row["w"] == [[7, "<b>"]]
+    entry = row["v"]
+    assert entry == json.loads(json.dumps(evidence_entry(evidence), allow_nan=False))
+    assert None not in [*entry, *entry.get("n", {}).values()]  # type: ignore[misc,attr-defined]
+    for sent, position in zip(entry.get("p", []), evidence.positions, strict=True):  # type: ignore[attr-defined]
+        origin = position.origin
+        figures = {
+            "d": position.draft_prob,
+            "t": position.target_prob,
+            "a": position.accept_prob,
+            "u": position.uniform,
+            "x": position.draft_score,
+            "y": position.target_score,
+            "h": position.entropy,
+            "f": origin and origin.copied_from,
+            "m": origin and origin.num_matched,
+            "k": origin and origin.confidence,
+        }
+        assert {key: sent.get(key) for key in figures} == {key: close(value) for key, value in figures.items()}
+        assert [one[0] for one in sent.get("q", [])] == [token_id for token_id, _ in position.draft_top]
+        contenders = [
+            (one.token_id, one.target_prob, one.draft_prob, one.score, one.noise) for one in position.contenders
+        ]
+        assert sent.get("c", []) == [[close(value) for value in one] for one in contenders]
+    if evidence.next_token is not None:
+        assert entry["n"].get("r") == (1 if evidence.next_token.source == "residual" else None)  # type: ignore[index]
+        assert entry["n"]["p"] == close(evidence.next_token.prob)  # type: ignore[index]
