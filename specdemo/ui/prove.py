@@ -26,13 +26,13 @@ _FEWEST, _MOST, _USUAL = 2000, 20_000, 6000
 class ProofView(gr.HTML):
     """A verdict, bars and a table. `value` is that of `prove_wire.ProofWire`, `chosen` the proof whose turn it is."""
 
-    def __init__(self, **props: Any) -> None:
+    def __init__(self, value: Mapping[str, Any] | None = None, **props: Any) -> None:
+        props.setdefault("chosen", PROOFS[0])
         super().__init__(
-            value=dict(IDLE_PROOF),
+            value=dict(value or IDLE_PROOF),
             html_template=(ASSETS / "prove.html").read_text(encoding="utf-8"),
             js_on_load="\n".join((_constants(), *((ASSETS / name).read_text(encoding="utf-8") for name in _SCRIPTS))),
             apply_default_css=False,
-            chosen=PROOFS[0],
             **props,
         )
 
