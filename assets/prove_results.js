@@ -101,8 +101,8 @@ function sampleRows(samples) {
   return samples.map((one) => {
     const isRight = one.verdict === (one.mistake ? "red" : "green");
     const verdict = one.verdict
-      ? badge(isRight ? "good" : "bad", say(one.verdict)) : `${Math.round(one.done * 100)} %`;
-    if (one.verdict) verdict.classList.add(`is-${one.verdict}`);
+      ? badge(one.verdict === "green" ? "good" : "bad", say(one.verdict) + (isRight ? "" : " !"))
+      : `${Math.round(one.done * 100)} %`;
     return [one.mistake ? mistakeName(one.mistake) : say("right_rule"), verdict, shortNumber(one.tv, 4),
       `${shortNumber(one.mean, 4)} ± ${shortNumber(one.spread, 4)}`, shortNumber(one.p, 3),
       one.mistake ? why(one.mistake) : ""];

@@ -14,7 +14,7 @@ from specdemo.race import EventSource
 from specdemo.ui.prove_handlers import EACH, ProofRecord, ProveHandlers
 from specdemo.ui.prove_wire import IDLE_PROOF
 from specdemo.ui.texts import drafter_names
-from specdemo.ui.texts_prove import PROVE, SOURCES
+from specdemo.ui.texts_prove import PROVE, PROVE_LABELS, SOURCES
 from specdemo.ui.view import ASSETS
 
 _t = gr.I18n()
@@ -114,7 +114,7 @@ def _sampled_fields() -> dict[str, Any]:
 
 def _constants() -> str:
     constants = {
-        "TEXTS": PROVE,
+        "TEXTS": {language: PROVE_LABELS[language] | texts for language, texts in PROVE.items()},
         "DRAFTERS": {language: drafter_names(language) for language in PROVE},
         "SOURCES": SOURCES,
         "TOP_K": TOP_K,

@@ -1,4 +1,4 @@
-"""The tab "Prove it": every proof to its verdict, token texts as text, Stop, Chinese, a phone, and the race beside it."""
+"""The tab "Prove it": every proof to its verdict, texts as text, Stop, Chinese, a phone, and the race beside it."""
 
 from collections.abc import Callable
 
@@ -32,7 +32,8 @@ def test_all_proofs_come_to_their_verdicts(open_page: OpenPage, source: Scripted
         expect(page.locator(".prove-verdict.green")).to_be_visible(timeout=15_000)
         expect(page.locator(".prove-table tbody tr")).to_have_count(num_rows)
         assert page.locator(f".prove {MARK}").text_content() == "✓"
-    assert page.locator(".prove-table .is-red").count() == 6
+    assert page.locator(".prove-table .prove-badge").all_text_contents() == ["✓ green", *["✗ red"] * 6]
+    assert "undefined" not in (page.text_content(".prove") or "")
     assert page.locator(".prove-bar bdi").all_text_contents()[:4] == ["The", "<b>In</b>", "${x}", "␣Le"]
     page.locator("#planted input[value=one_number]").check()
     page.click("#prove-button")

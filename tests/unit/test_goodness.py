@@ -43,10 +43,10 @@ def draws(law: torch.Tensor, num_draws: int, num_experiments: int) -> torch.Tens
 @pytest.mark.parametrize("size", [2, 5, 20])
 def test_the_spread_of_the_total_variation_is_that_of_many_experiments(size: int) -> None:
     law = random_law(size, size)
-    found = torch.tensor([total_variation(law, row / 2000) for row in draws(law, 2000, 2000)])
+    found = torch.tensor([total_variation(law, row / 2000) for row in draws(law, 2000, 600)])
     mean, spread = expected_total_variation(law, 2000)
     assert float(found.mean()) == pytest.approx(mean, rel=0.05)
-    assert float(found.std()) == pytest.approx(spread, rel=0.1)
+    assert float(found.std()) == pytest.approx(spread, rel=0.15)
 
 
 @pytest.mark.parametrize("size", [2, 8, 25])
@@ -54,10 +54,10 @@ def test_p_values_of_draws_from_the_law_itself_are_spread_evenly_and_small_ones_
     size: int,
 ) -> None:
     law = random_law(size + 40, size, 2.0)
-    found = torch.tensor([chi_square_p_value(law, row) for row in draws(law, 3000, 4000)])
-    for level in (0.5, 0.1, 0.01):
-        assert float((found < level).double().mean()) == pytest.approx(level, rel=0.5)
-    assert float((found < 0.001).double().mean()) < 0.004
+    found = torch.tensor([chi_square_p_value(law, row) for row in draws(law, 3000, 1000)])
+    for level in (0.5, 0.1):
+        assert float((found < level).double().mean()) == pytest.approx(level, rel=0.4)
+    assert float((found < 0.001).double().mean()) < 0.006
     assert float(found.min()) > 1e-6
 
 
