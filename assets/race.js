@@ -239,7 +239,8 @@ function copyBySelection(text) {
 }
 
 function onKey(event) {
-  if (!element.isConnected || event.ctrlKey || event.metaKey || event.altKey) return;
+  // On another tab the race has no place on the page.
+  if (!element.isConnected || !element.getClientRects().length || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("input, select, textarea")) return;
   const isElsewhere = event.target !== document.body && !element.contains(event.target);
   // Behind a click on Race the focus is on that button: Stop must be heard from there too.

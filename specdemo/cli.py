@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from specdemo import space
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
+from specdemo.cli_prove import add_prove_options
 from specdemo.console import Show, loading_bar
 from specdemo.errors import SettingsError, SpecdemoError
 from specdemo.events import Finished
@@ -84,6 +85,9 @@ def _parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--json", action="store_true", help="one JSON document on stdout")
     _add_bench_options(_add(commands, "bench", _bench, "measure every drafter and K, and print ratios"))
+    add_prove_options(
+        commands.add_parser("prove", help="that answers and distributions are the target's own", allow_abbrev=False)
+    )
     _add(commands, "space", _fetch, "check or render the Spacefile")
     return parser
 

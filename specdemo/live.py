@@ -22,6 +22,7 @@ from specdemo.catalog import (
 from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
+from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, RaceRequest
 
 if TYPE_CHECKING:
@@ -66,14 +67,8 @@ class LiveSource:
     def check(self, request: RaceRequest) -> None:
         """See race.EventSource.check."""
         check_prompt(request.prompt, request.system)
-        check_drafter_name(request.drafter)
+        _check_visitors_drafter(request.drafter)
         check_precision(request.precision)
-        if reads_a_folder(request.drafter):
-            # A visitor of a shared page must not make it read any folder or download any repository.
-            raise SettingsError(
-                f"the drafter is {request.drafter!r}; the page loads no model that a visitor names. "
-                "Choose one from the menu, or use the command line."
-            )
         if request.target != self._target:
             raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
         self._ready_engine().encode(request)
@@ -83,6 +78,15 @@ class LiveSource:
         self.check(request)
         with self._device_lock:
             yield from self._device.iterate(lambda: self._ready_engine().at(request.precision).race(request))
+
+    def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
+        """See race.EventSource.prove."""
+        for drafter in request.drafters:
+            _check_visitors_drafter(drafter)
+        with self._device_lock:
+            yield from self._device.iterate(
+                lambda: import_module("specdemo.proof").prove(self._ready_engine(), request)
+            )
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""
@@ -112,6 +116,21 @@ class LiveSource:
 
     def _report(self, message: str, progress: float | None) -> None:
         self._status = EngineStatus("loading" if progress is None else "fetching", message, progress)
+
+
+def _proof(engine: "Engine", request: ProofRequest) -> Iterator[ProofUpdate]:
+    updates: Iterator[ProofUpdate] = import_module("specdemo.proof").prove(engine, request)
+    return updates
+
+
+def _check_visitors_drafter(name: str) -> None:
+    check_drafter_name(name)
+    if reads_a_folder(name):
+        # A visitor of a shared page must not make it read any folder or download any repository.
+        raise SettingsError(
+            f"the drafter is {name!r}; the page loads no model that a visitor names. "
+            "Choose one from the menu, or use the command line."
+        )
 
 
 def _choose_default(engine: "Engine") -> DrafterInfo:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from specdemo.errors import SpecdemoError
 from specdemo.events import Event, Finished, Round, Started
+from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.settings import DecodeSettings
 from specdemo.spans import Span
 
@@ -118,6 +119,9 @@ class EventSource(Protocol):
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         """Run both lanes; closing the iterator stops the work and frees what the race held."""
+
+    def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
+        """Run a proof; closing the iterator stops the work and frees what the proof held."""
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""

@@ -13,8 +13,10 @@ from pathlib import Path
 PACKAGE = "specdemo"
 LAYERS = {
     **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
-    **dict.fromkeys(("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts"), 1),
-    **dict.fromkeys(("sampling", "acceptance", "evidence"), 2),
+    **dict.fromkeys(
+        ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
+    ),
+    **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(
         (
             "target",
@@ -38,8 +40,8 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train"), 5),
-    **dict.fromkeys(("ui", "space", "cli", "console", "__main__"), 6),
+    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof"), 5),
+    **dict.fromkeys(("ui", "space", "cli", "cli_prove", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}

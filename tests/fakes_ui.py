@@ -8,8 +8,10 @@ from typing import Any
 
 from specdemo.errors import ModelError, PromptError
 from specdemo.events import Event, Finished, Reading, Round, Started
+from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, RaceRequest, race
 from specdemo.spans import Span, Status
+from tests.fakes_proofs import scripted_proof
 
 TARGET_SECONDS = 0.032
 DRAFT_SECONDS = 0.006
@@ -116,6 +118,20 @@ class ScriptedSource:
             self.most_running = max(self.most_running, self.running)
         try:
             yield from self._paced(request)
+        finally:
+            with self._lock:
+                self.running -= 1
+                self.closed += 1
+
+    def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
+        with self._lock:
+            self.started += 1
+            self.running += 1
+            self.most_running = max(self.most_running, self.running)
+        try:
+            for update in scripted_proof(request):
+                time.sleep(self.seconds_per_update)
+                yield update
         finally:
             with self._lock:
                 self.running -= 1

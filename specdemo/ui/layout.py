@@ -12,6 +12,7 @@ from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
 from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.prove import build_prove_tab
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
 from specdemo.ui.sidebar import Sidebar, build_sidebar
@@ -20,6 +21,7 @@ from specdemo.ui.theme import page_theme
 from specdemo.ui.view import ASSETS, Questions, RaceView
 from specdemo.ui.waiting import races_ahead
 
+_t = gr.I18n()
 DEVICE = "device"
 MAX_WAITING = 40
 _SECONDS_BETWEEN_POLLS = 0.05
@@ -50,7 +52,11 @@ def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> g
     handlers = PageHandlers(source, recorded)
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
         sidebar = build_sidebar(load_prompts(), recorded.choices)
-        stage = _build_stage(page, handlers)
+        with gr.Tabs(elem_id="views"):
+            with gr.Tab(_t("tab_race"), id="race"):
+                stage = _build_stage(page, handlers)
+            with gr.Tab(_t("tab_prove"), id="prove"):
+                build_prove_tab(source, DEVICE)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
         _connect_engine(page, handlers, sidebar, stage)
@@ -65,7 +71,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": [ASSETS / name for name in ("race.css", "race_inspector.css")],
+        "css_paths": [ASSETS / name for name in ("race.css", "race_inspector.css", "prove.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,

@@ -12,6 +12,7 @@ import gradio as gr
 
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
+from specdemo.ui.texts_prove import PROVE_LABELS
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -205,4 +206,5 @@ def race_labels(language: str) -> dict[str, str]:
 def gradio_labels() -> gr.I18n:
     """The labels for `launch(i18n=...)`, under the codes that Gradio has; `race_text.js` leads all Chinese to them."""
     codes = {"en": "en", "zh": "zh-CN", "zh-TW": "zh-TW"}
-    return gr.I18n(**{code: LABELS[language] | race_labels(language) for language, code in codes.items()})
+    labels = {language: LABELS[language] | PROVE_LABELS[language] | race_labels(language) for language in codes}
+    return gr.I18n(**{code: labels[language] for language, code in codes.items()})
