@@ -39,7 +39,7 @@ LAYERS = {
     ),
     "decoding": 4,
     **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train"), 5),
-    **dict.fromkeys(("ui", "space", "cli", "console", "__main__"), 6),
+    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}
