@@ -26,7 +26,7 @@ from specdemo.ui.texts import drafter_label, language_of, sentence, short_name
 from specdemo.ui.view import IDLE
 from specdemo.ui.view_texts import VIEW
 from specdemo.ui.waiting import WaitingLine
-from specdemo.ui.wire import RaceWire, verdict
+from specdemo.ui.wire import RaceWire, finished_race, verdict
 
 SECONDS_BETWEEN_BATCHES = 0.1
 SECONDS_BETWEEN_YIELDS = 2.0
@@ -137,9 +137,7 @@ class PageHandlers:
 
     def _shown(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
         record.show(trace)
-        wire = self._wire(trace, origin)
-        wire.add(trace.updates)
-        return wire.value("done", done=verdict(trace.updates))
+        return finished_race(trace, origin)
 
     def _failed(self, wanted: RaceRequest, message: str) -> Value:
         return self._wire(self._trace_of(wanted), "live").value("failed", message=message)
