@@ -69,7 +69,7 @@ def parse(argv: Sequence[str], find_address: Callable[[], str | None] | None = N
     # Without a network only this machine can come, and nothing is opened to others.
     host = arguments.host or (EVERY_ADDRESS if address else LOCALHOST)
     _check_free(host, port)
-    return Serving(host, port, _room(address, port))
+    return Serving(host, port, room_at(address, port))
 
 
 def local_address() -> str | None:
@@ -102,7 +102,8 @@ def terminal_code(address: str) -> str:
     return "".join(f"{_WHITE_ON_BLACK}{line}{_AS_BEFORE}\n" for line in text.getvalue().splitlines())
 
 
-def _room(address: str | None, port: int) -> Room:
+def room_at(address: str | None, port: int) -> Room:
+    """What the page shows where the network knows it by an address; nothing where only this machine reaches it."""
     if not address or address == LOCALHOST or address == "localhost":
         return Room()
     url = f"http://{address}:{port}"
@@ -170,7 +171,5 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--classroom", action="store_true", help="for a class on the local network: address, QR code, a longer queue")
     add("--host", metavar="ADDRESS", help="the address to serve at; in class all of this machine's")
-    add(
-        "--port", type=_port, metavar="N", help=f"the port: {DEFAULT_PORT} in class, else the first free from there"
-    )
+    add("--port", type=_port, metavar="N", help=f"the port: {DEFAULT_PORT} in class, else the first free from there")
     return parser

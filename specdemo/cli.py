@@ -1,4 +1,4 @@
-"""The command line: fetch, generate, race, bench, record, export, space. Parses, calls, prints; computes nothing itself.
+"""The command line: fetch, generate, race, bench, record, export, space. Parses, calls, prints; computes nothing.
 
 Bad input is one line on stderr and exit code 2.
 """

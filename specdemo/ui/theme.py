@@ -47,7 +47,5 @@ def theme_css(styles: str) -> str:
     while wanted - used:
         used |= wanted
         wanted = {name for block in declared for own in used & block.keys() for name in _USE.findall(block[own])}
-    light, dark = (
-        "".join(f"  {name}: {block[name]};\n" for name in sorted(used & block.keys())) for block in declared
-    )
+    light, dark = ("".join(f"  {name}: {block[name]};\n" for name in sorted(used & block.keys())) for block in declared)
     return f":root {{\n  color-scheme: light;\n{light}}}\n:root.dark {{\n  color-scheme: dark;\n{dark}}}\n"
