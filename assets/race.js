@@ -51,7 +51,7 @@ function startRun(value) {
   player.halt();
   lanes.forEach(resetLane);
   chosenRound = null;
-  view = { run: value.run, head: value.head, numRows: 0, racesAhead: null, isOver: false, isStopped: false };
+  view = { run: value.run, head: value.head, numRows: 0, racesAhead: null, secondsAhead: null, isOver: false, isStopped: false };
   player.time = 0;
   lastShown.clear();
   forgetInside();
@@ -293,5 +293,7 @@ watch("engine", showEngine);
 turnChinese();
 receive(props.value);
 translateAll();
+startProjector();
+startRoom();
 endStartupSpinner();
 setTimeout(closeDrawer, 0);

@@ -7,6 +7,7 @@ const IS_LOCAL = LOCAL_HOSTS.includes(location.hostname);
 const MS_OF_A_HIDDEN_PAGE = 100;
 const MS_WITHOUT_NEWS = 150;
 const MS_BETWEEN_PLACES = 1500;
+const MOST_MS_BETWEEN_PLACES = 8000;
 const MS_OF_SILENCE = 20_000;
 let askedRun = null;
 
@@ -29,11 +30,11 @@ async function askForNews(run) {
 
 async function askForPlace(run, session) {
   while (isWaiting(run)) {
-    // Not at once: most races never wait.
-    await pause(MS_BETWEEN_PLACES);
-    const racesAhead = isWaiting(run) ? await server.place(session) : null;
+    // Not at once: most races never wait. Who stands far behind asks seldom: the device answers while it decodes.
+    await pause(Math.min(MS_BETWEEN_PLACES * Math.max(1, view.racesAhead ?? 1), MOST_MS_BETWEEN_PLACES));
+    const place = isWaiting(run) ? await server.place(session) : null;
     if (!isWaiting(run)) return;
-    view.racesAhead = racesAhead ?? view.racesAhead;
+    if (place) [view.racesAhead, view.secondsAhead] = place;
     showVerdict(false);
     setText(refs.aria, refs.detail.textContent);
   }

@@ -36,7 +36,14 @@ function readingDetail() {
 
 function waitingDetail() {
   if (view.racesAhead === null) return say("waiting");
-  return view.racesAhead > 1 ? say("waiting_ahead", { ahead: view.racesAhead }) : say("waiting_next");
+  const place = view.racesAhead > 1 ? say("waiting_ahead", { ahead: view.racesAhead }) : say("waiting_next");
+  if (view.secondsAhead == null) return place;
+  return place + (language() === "en" ? " " : "") + say("waiting_seconds", { seconds: roughly(view.secondsAhead) });
+}
+
+// An estimate from the last races: whole seconds when few, fives when many.
+function roughly(seconds) {
+  return seconds < 10 ? Math.max(1, Math.round(seconds)) : Math.round(seconds / 5) * 5;
 }
 
 function outcomeDetail(done) {

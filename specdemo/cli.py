@@ -1,4 +1,4 @@
-"""The command line: fetch, generate, race, bench, record, space. Parses, calls, prints; computes nothing itself.
+"""The command line: fetch, generate, race, bench, record, export, space. Parses, calls, prints; computes nothing.
 
 Bad input is one line on stderr and exit code 2.
 """
@@ -88,6 +88,9 @@ def _parser() -> argparse.ArgumentParser:
     add_prove_options(
         commands.add_parser("prove", help="that answers and distributions are the target's own", allow_abbrev=False)
     )
+    site = _add(commands, "export", _export, "a folder of recorded races that opens without a server")
+    site.add_argument("site", metavar="SITE", help="the folder to write; an earlier export is replaced")
+    site.add_argument("--traces", metavar="FOLDER", help="your own recorded races instead of those that ship")
     _add(commands, "space", _fetch, "check or render the Spacefile")
     return parser
 
@@ -188,6 +191,13 @@ def _record(arguments: argparse.Namespace) -> int:
     save(Trace(title, category, request_document(request), engine.provenance(request.drafter), tuple(updates)), output)
     sys.stdout.write(f"{output}\n")
     return _exit_code(updates)
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    export = import_module("specdemo.export")
+    folder = Path(arguments.traces) if arguments.traces else export.SHIPPED_TRACES
+    sys.stdout.write(f"{export.export(Path(arguments.site), folder)}\n")
+    return 0
 
 
 def _bench(arguments: argparse.Namespace) -> int:

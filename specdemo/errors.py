@@ -26,3 +26,7 @@ class TraceError(SpecdemoError):
 
 class SpaceError(SpecdemoError):
     """The Spacefile, or the README that its card is written into, cannot be used."""
+
+
+class SiteError(SpecdemoError):
+    """An exported site cannot be written where it was asked for."""

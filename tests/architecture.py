@@ -41,7 +41,7 @@ LAYERS = {
     ),
     "decoding": 4,
     **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof"), 5),
-    **dict.fromkeys(("ui", "space", "cli", "cli_prove", "console", "__main__"), 6),
+    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}

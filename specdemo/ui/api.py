@@ -12,6 +12,7 @@ from specdemo.race import LANES, EventSource, LaneUpdate, RaceRequest
 from specdemo.traces import answer_text, compare
 from specdemo.ui.coalesce import batches
 from specdemo.ui.form import FIELDS, checked_request
+from specdemo.ui.waiting import WaitingLine
 
 SECONDS_BETWEEN_STATES = 0.2
 
@@ -19,8 +20,9 @@ SECONDS_BETWEEN_STATES = 0.2
 class RaceApi:
     """Both endpoints over one engine. Every parameter but the prompt has a default."""
 
-    def __init__(self, source: EventSource) -> None:
+    def __init__(self, source: EventSource, line: WaitingLine) -> None:
         self._source = source
+        self._line = line
 
     def race(
         self,
@@ -119,6 +121,7 @@ class RaceApi:
     def validate(self, *values: Any) -> list[dict[str, Any]]:
         """Gradio's check before the queue: one verdict per parameter, the sentence on the first."""
         try:
+            self._line.check()
             checked_request(self._source, dict(zip(FIELDS, values, strict=True)))
         except SpecdemoError as error:
             return [gr.validate(False, str(error)), *[gr.validate(True, "")] * (len(values) - 1)]
@@ -152,9 +155,9 @@ def race_state(updates: list[LaneUpdate], *, done: bool) -> dict[str, Any]:
     return {**race_numbers(updates), "done": done}
 
 
-def add_endpoints(page: gr.Blocks, source: EventSource, concurrency_id: str) -> None:
+def add_endpoints(page: gr.Blocks, source: EventSource, line: WaitingLine, concurrency_id: str) -> None:
     """Add both endpoints to the page that is being built."""
-    api = RaceApi(source)
+    api = RaceApi(source, line)
     endpoints: tuple[tuple[str, Callable[..., Any]], ...] = (("race", api.race), ("race_summary", api.race_summary))
     for name, function in endpoints:
         event = gr.api(function, api_name=name, concurrency_id=concurrency_id, concurrency_limit=1)

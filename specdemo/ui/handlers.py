@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import gradio as gr
+from gradio.processing_utils import save_file_to_cache
+from gradio.utils import get_upload_folder
 
 from specdemo.catalog import read_note
 from specdemo.errors import SpecdemoError, TraceError
@@ -23,7 +25,8 @@ from specdemo.ui.recorded import RecordedRaces
 from specdemo.ui.texts import drafter_label, language_of, sentence, short_name
 from specdemo.ui.view import IDLE
 from specdemo.ui.view_texts import VIEW
-from specdemo.ui.wire import RaceWire, verdict
+from specdemo.ui.waiting import WaitingLine
+from specdemo.ui.wire import RaceWire, finished_race, verdict
 
 SECONDS_BETWEEN_BATCHES = 0.1
 SECONDS_BETWEEN_YIELDS = 2.0
@@ -34,9 +37,10 @@ Value = dict[str, Any]
 class PageHandlers:
     """The handlers of one page. Holds no visitor's data: that is in the record, one per session."""
 
-    def __init__(self, source: EventSource, recorded: RecordedRaces) -> None:
+    def __init__(self, source: EventSource, recorded: RecordedRaces, line: WaitingLine | None = None) -> None:
         self._source = source
         self._recorded = recorded
+        self._line = line or WaitingLine()
         self.running = RunningRaces()
 
     def first_value(self) -> Value:
@@ -54,6 +58,7 @@ class PageHandlers:
         """Check a race before it queues; a refused one leaves the page as it was."""
         language = language_of(request)
         with sentences(sentence(language, "cannot_race")):
+            self._line.check(language, request.session_hash)
             wanted = checked_request(self._source, dict(zip(PAGE_FIELDS, values, strict=True)), language)
         record.want(wanted)
         # The session is the visitor's own name in the queue, by which the page asks for its place.
@@ -98,9 +103,10 @@ class PageHandlers:
         with sentences(sentence(language, "cannot_save")):
             if trace is None:
                 raise TraceError(sentence(language, "no_race"))
-            path = Path(tempfile.mkdtemp(prefix="specdemo-")) / "race.json"
-            save(trace, path)
-        return str(path)
+            with tempfile.TemporaryDirectory(prefix="specdemo-") as folder:
+                save(trace, Path(folder) / "race.json")
+                # Where Gradio serves files from, and clears them away.
+                return save_file_to_cache(Path(folder) / "race.json", get_upload_folder())
 
     def engine(self, request: gr.Request) -> tuple[Value, gr.Dropdown, gr.Timer]:
         """Where the engine stands, the drafters once it is ready, and whether to ask again."""
@@ -117,7 +123,7 @@ class PageHandlers:
         # Its turn has come: a long prompt is read for a while before there is a row.
         yield wire.value("running")
         batched = batches(self._source.race(wanted), SECONDS_BETWEEN_BATCHES)
-        with self.running.shown(wire) as shown, closing(batched) as updates:
+        with self._line.race(), self.running.shown(wire) as shown, closing(batched) as updates:
             for batch in updates:
                 if record.ticket != ticket:
                     return
@@ -131,9 +137,7 @@ class PageHandlers:
 
     def _shown(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
         record.show(trace)
-        wire = self._wire(trace, origin)
-        wire.add(trace.updates)
-        return wire.value("done", done=verdict(trace.updates))
+        return finished_race(trace, origin)
 
     def _failed(self, wanted: RaceRequest, message: str) -> Value:
         return self._wire(self._trace_of(wanted), "live").value("failed", message=message)

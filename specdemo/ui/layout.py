@@ -15,15 +15,20 @@ from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.prove import build_prove_tab
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
+from specdemo.ui.room import Room
 from specdemo.ui.sidebar import Sidebar, build_sidebar
 from specdemo.ui.texts import gradio_labels
 from specdemo.ui.theme import page_theme
-from specdemo.ui.view import ASSETS, Questions, RaceView
-from specdemo.ui.waiting import races_ahead
+from specdemo.ui.view import ASSETS, STYLES, Questions, RaceView
+from specdemo.ui.waiting import MAX_WAITING, WaitingLine
 
 _t = gr.I18n()
 DEVICE = "device"
-MAX_WAITING = 40
+_EVENTS_A_PERSON = 4
+"""Gradio counts events where `WaitingLine` counts people, who may press Race again while they wait."""
+
+_SECONDS_FILES_ARE_KEPT = 3600
+_SECONDS_FILES_ARE_KEPT_IN_CLASS = 60
 _SECONDS_BETWEEN_POLLS = 0.05
 _SECONDS_BETWEEN_PROGRESS = 1.0
 _LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
@@ -46,22 +51,25 @@ class _Stage:
     timer: gr.Timer
 
 
-def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> gr.Blocks:
-    """The page over an engine. Nothing is started here: the caller starts the engine when it serves the page."""
+def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces", room: Room | None = None) -> gr.Blocks:
+    """The page over an engine, in class with its `room`. The caller starts the engine when it serves the page."""
     recorded = RecordedRaces(trace_folder)
-    handlers = PageHandlers(source, recorded)
-    with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
+    kept = _SECONDS_FILES_ARE_KEPT if room is None else _SECONDS_FILES_ARE_KEPT_IN_CLASS
+    max_waiting = MAX_WAITING if room is None else room.max_waiting
+    with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(kept, kept)) as page:
+        line = WaitingLine(max_waiting, lambda: page._queue.event_queue_per_concurrency_id.get(DEVICE))
+        handlers = PageHandlers(source, recorded, line)
         sidebar = build_sidebar(load_prompts(), recorded.choices)
         with gr.Tabs(elem_id="views"):
             with gr.Tab(_t("tab_race"), id="race"):
-                stage = _build_stage(page, handlers)
+                stage = _build_stage(handlers, line, room)
             with gr.Tab(_t("tab_prove"), id="prove"):
                 build_prove_tab(source, DEVICE)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
         _connect_engine(page, handlers, sidebar, stage)
-        add_endpoints(page, source, DEVICE)
-    page.queue(max_size=MAX_WAITING, default_concurrency_limit=4)
+        add_endpoints(page, source, line, DEVICE)
+    page.queue(max_size=_EVENTS_A_PERSON * max_waiting, default_concurrency_limit=4)
     _poll_less(page)
     return page
 
@@ -71,23 +79,24 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": [ASSETS / name for name in ("race.css", "race_inspector.css", "prove.css")],
+        "css_paths": [ASSETS / name for name in (*STYLES, "prove.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
         "show_error": True,
+        "enable_monitoring": False,
         "mcp_server": find_spec("mcp") is not None,
     }
 
 
-def _questions(page: gr.Blocks, handlers: PageHandlers) -> Questions:
+def _questions(handlers: PageHandlers, line: WaitingLine) -> Questions:
     """Answered on the event loop: a thread for each would cost more than the answer."""
 
     async def news(asked: Any) -> list[str]:
         return await handlers.running.rows_after(asked)
 
-    async def place(session: Any) -> int | None:
-        return races_ahead(page, DEVICE, session)
+    async def place(session: Any) -> tuple[int, float | None] | None:
+        return line.place(session)
 
     return news, place
 
@@ -102,8 +111,9 @@ def _poll_less(page: gr.Blocks) -> None:
     queue.progress_update_sleep_when_free = _SECONDS_BETWEEN_PROGRESS  # no event of the page reports any
 
 
-def _build_stage(page: gr.Blocks, handlers: PageHandlers) -> _Stage:
-    view = RaceView(handlers.first_value(), _questions(page, handlers), elem_id="race-view")
+def _build_stage(handlers: PageHandlers, line: WaitingLine, room: Room | None) -> _Stage:
+    shown = None if room is None else room.shown()
+    view = RaceView(handlers.first_value(), _questions(handlers, line), room=shown, elem_id="race-view")
     # The component's own buttons stand in for these two, which only Gradio can provide.
     open_button = gr.UploadButton(file_types=[".json", ".gz"], elem_id="open-race", elem_classes="behind")
     saved = gr.File(visible="hidden")

@@ -1,5 +1,6 @@
 """The recorded races of a folder, read once when the page is built. Knows no component."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +41,30 @@ class RecordedRaces:
         return self._races.get(name)
 
 
+def read_races(folder: Path) -> list[RecordedRace]:
+    """All races of a folder in the order of the list; raises the TraceError of the first that cannot be read."""
+    return _in_order(RecordedRace(_name(path), load(path)) for path in _files(folder))
+
+
 def _read(folder: Path) -> list[RecordedRace]:
     races = []
-    for path in sorted(folder.glob("*.json*")):
+    for path in _files(folder):
         try:
-            races.append(RecordedRace(path.name.partition(".")[0], load(path)))
+            races.append(RecordedRace(_name(path), load(path)))
         except TraceError:
             continue
+    return _in_order(races)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.json*"))
+
+
+def _name(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _in_order(races: Iterable[RecordedRace]) -> list[RecordedRace]:
     return sorted(races, key=lambda race: _ORDER.get(race.trace.category, len(_ORDER)))
 
 

@@ -13,6 +13,7 @@ import gradio as gr
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
 from specdemo.ui.texts_prove import PROVE_LABELS
+from specdemo.ui.texts_room import ROOM_SENTENCES
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -118,6 +119,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "not_a_number": "{label} is empty; type a number.",
         "unexpected": "The race broke off: {message}",
         "noted": "{drafter}: {note}",
+        **ROOM_SENTENCES["en"],
     },
     "zh": {
         "cannot_race": "无法开赛",
@@ -135,8 +137,9 @@ SENTENCES: dict[str, dict[str, str]] = {
         "not_a_number": "{label} 是空的，请填一个数。",
         "unexpected": "比赛中断：{message}",
         "noted": "{drafter}：{note}",
+        **ROOM_SENTENCES["zh"],
     },
-    "zh-TW": SENTENCES_TRADITIONAL,
+    "zh-TW": {**SENTENCES_TRADITIONAL, **ROOM_SENTENCES["zh-TW"]},
 }
 
 DRAFTERS: dict[str, dict[str, str]] = {

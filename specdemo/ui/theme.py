@@ -1,7 +1,11 @@
 """Colours and fonts: system fonts only, so that no request leaves the machine."""
 
+import re
+
 import gradio as gr
 
+_DECLARATION = re.compile(r"(--[\w-]+): ([^;]+);")
+_USE = re.compile(r"var\((--[\w-]+)\)")
 _FONTS = ("system-ui", "Noto Sans", "Noto Sans CJK SC", "PingFang SC", "Microsoft YaHei", "sans-serif")
 _MONO = ("ui-monospace", "Consolas", "monospace")
 
@@ -33,3 +37,15 @@ def page_theme() -> gr.themes.Base:
         slider_color="#0f766e",
         slider_color_dark="#2dd4bf",
     )
+
+
+def theme_css(styles: str) -> str:
+    """The theme's variables that `styles` use, light and dark, for a page without Gradio."""
+    declared = [dict(_DECLARATION.findall(block)) for block in page_theme()._get_theme_css().split("}")[:2]]
+    used: set[str] = set()
+    wanted = set(_USE.findall(styles))
+    while wanted - used:
+        used |= wanted
+        wanted = {name for block in declared for own in used & block.keys() for name in _USE.findall(block[own])}
+    light, dark = ("".join(f"  {name}: {block[name]};\n" for name in sorted(used & block.keys())) for block in declared)
+    return f":root {{\n  color-scheme: light;\n{light}}}\n:root.dark {{\n  color-scheme: dark;\n{dark}}}\n"

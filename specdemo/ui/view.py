@@ -26,8 +26,11 @@ _SCRIPTS = (
     "race_evidence.js",
     "race_inspector.js",
     "race_rounds.js",
+    "race_projector.js",
+    "race_room.js",
     "race.js",
 )
+STYLES = ("race.css", "race_room.css", "race_inspector.css")
 
 Questions = Sequence[Callable[[Any], Any]]
 IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "done": None, "message": ""}
@@ -36,10 +39,12 @@ IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "d
 class RaceView(gr.HTML):
     """Two lanes, charts and a player. `value` is a race of `wire.RaceWire`, `engine` where the engine stands.
 
+    `room` is what `Room.shown` says in class.
     `questions` are what its script asks the server, by their names: `news` while a race runs, `place` while it waits.
     """
 
     def __init__(self, value: Mapping[str, Any] | None = None, questions: Questions = (), **props: Any) -> None:
+        props.setdefault("room", None)
         props.setdefault("engine", {"state": "absent", "message": "", "progress": None})
         super().__init__(
             value=dict(value or IDLE),

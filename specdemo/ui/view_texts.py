@@ -2,6 +2,7 @@
 
 from specdemo.catalog import DRAFTER_NOTES
 from specdemo.ui.texts_inspector import INSPECTOR
+from specdemo.ui.texts_room import ROOM_VIEW
 from specdemo.ui.texts_traditional import VIEW_TRADITIONAL
 
 VIEW: dict[str, dict[str, str]] = {
@@ -114,6 +115,7 @@ VIEW: dict[str, dict[str, str]] = {
         "done_aria": "Race finished. Speedup {speedup}. {headline}",
         "race_view": "Race of plain and speculative decoding",
         "legend": "Legend",
+        **ROOM_VIEW["en"],
     },
     "zh": {
         "tagline": "同一个模型，同样的答案，更少的访存",
@@ -227,8 +229,9 @@ VIEW: dict[str, dict[str, str]] = {
         "done_aria": "比赛结束。加速 {speedup}。{headline}",
         "race_view": "普通解码与投机解码的比赛",
         "legend": "图例",
+        **ROOM_VIEW["zh"],
     },
-    "zh-TW": VIEW_TRADITIONAL,
+    "zh-TW": {**VIEW_TRADITIONAL, **ROOM_VIEW["zh-TW"]},
 }
 for _language, _texts in INSPECTOR.items():
     VIEW[_language] |= _texts

@@ -16,8 +16,9 @@ from specdemo.events import Finished, Reading, Round, Started
 from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
-from specdemo.traces import compare
+from specdemo.traces import Trace, compare
 from specdemo.ui.evidence_wire import evidence_entry
+from specdemo.ui.head import race_head
 
 STATUS_CODES = {
     "accepted": "a",
@@ -139,6 +140,13 @@ class RaceWire:
             ],
             "m": [_short(ratio(seconds, tally.num_tokens)) for seconds in tally.phase_seconds],
         }
+
+
+def finished_race(trace: Trace, origin: str) -> dict[str, Any]:
+    """The value of a race that is over. `origin` is recorded or file."""
+    wire = RaceWire(race_head(trace, origin))
+    wire.add(trace.updates)
+    return wire.value("done", done=verdict(trace.updates))
 
 
 def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from specdemo.race import RaceRequest
 from specdemo.settings import DecodeSettings
 from specdemo.traces import Trace, save
 from specdemo.ui.layout import build_page, launch_options
+from specdemo.ui.room import Room
 from tests.fakes_ui import ScriptedSource
 
 FLAGS = (
@@ -48,9 +49,9 @@ def recorded_race(title: str, category: str, source: ScriptedSource) -> Trace:
     return Trace(title, category, asked, source.provenance(request), tuple(source.race(request)))
 
 
-def serve(source: ScriptedSource, folder: Path) -> tuple[gr.Blocks, str]:
+def serve(source: ScriptedSource, folder: Path, room: Room | None = None) -> tuple[gr.Blocks, str]:
     """Serve a page on a free port."""
-    page = build_page(source, folder)
+    page = build_page(source, folder, room)
     options = {**launch_options(), "quiet": True, "server_port": None}
     _, url, _ = page.launch(prevent_thread_lock=True, **options)
     return page, url
