@@ -26,3 +26,7 @@ class TraceError(SpecdemoError):
 
 class SpaceError(SpecdemoError):
     """The Spacefile, or the README that its card is written into, cannot be used."""
+
+
+class LessonError(SpecdemoError):
+    """A lesson's file is damaged, lacks a text, or refers to a figure that no recorded race has."""

@@ -14,6 +14,7 @@ PACKAGE = "specdemo"
 LAYERS = {
     **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
     **dict.fromkeys(("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts"), 1),
+    **dict.fromkeys(("figures", "lessons"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence"), 2),
     **dict.fromkeys(
         (

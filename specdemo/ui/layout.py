@@ -8,10 +8,13 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
+from specdemo.lessons import load_course
 from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
+from specdemo.ui.deck import DeckHandlers, connect_deck, start_asked_race
 from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.learn import LessonCards, LessonHandlers, connect_lessons
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
 from specdemo.ui.sidebar import Sidebar, build_sidebar
@@ -47,13 +50,19 @@ class _Stage:
 def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces") -> gr.Blocks:
     """The page over an engine. Nothing is started here: the caller starts the engine when it serves the page."""
     recorded = RecordedRaces(trace_folder)
+    course = load_course()
     handlers = PageHandlers(source, recorded)
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(3600, 3600)) as page:
         sidebar = build_sidebar(load_prompts(), recorded.choices)
+        cards = LessonCards(course, elem_id="learn")
         stage = _build_stage(page, handlers)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
-        _connect_engine(page, handlers, sidebar, stage)
+        deck = DeckHandlers(source, handlers, sidebar.fields)
+        lessons = LessonHandlers(source, course, handlers, deck.defaults)
+        connect_lessons(cards, lessons, [stage.view, *sidebar.fields.values()], stage.record, DEVICE)
+        restored = connect_deck(page, deck, sidebar.fields, sidebar.copy_link)
+        start_asked_race(_connect_engine(page, restored, handlers, sidebar, stage))
         add_endpoints(page, source, DEVICE)
     page.queue(max_size=MAX_WAITING, default_concurrency_limit=4)
     _poll_less(page)
@@ -65,7 +74,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": ASSETS / "race.css",
+        "css_paths": [ASSETS / "race.css", ASSETS / "learn.css"],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
@@ -131,8 +140,10 @@ def _connect_replays(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) ->
     written.success(None, stage.saved, None, js=_DOWNLOAD, **_LIGHT)
 
 
-def _connect_engine(page: gr.Blocks, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
-    shown = [stage.view, sidebar.fields["drafter"], stage.timer]
+def _connect_engine(page: gr.Blocks, restored: Any, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> Any:
+    """The menu of drafters keeps the one that a link has chosen: the first look at the engine waits for the link."""
+    drafter = sidebar.fields["drafter"]
+    shown = [stage.view, drafter, stage.timer]
     page.load(handlers.open_page, stage.record, None, **_LIGHT)
-    page.load(handlers.engine, None, shown, **_LIGHT)
-    stage.timer.tick(handlers.engine, None, shown, **_LIGHT)
+    stage.timer.tick(handlers.engine, drafter, shown, **_LIGHT)
+    return restored.then(handlers.engine, drafter, shown, **_LIGHT)

@@ -26,6 +26,7 @@ class Sidebar:
     race: gr.Button
     stop: gr.Button
     recorded: gr.Dropdown
+    copy_link: gr.Button
 
 
 def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str, str]]) -> Sidebar:
@@ -42,7 +43,8 @@ def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str
         with gr.Accordion(_t("more"), open=False, elem_id="more"):
             fields |= _folded_fields()
         picker = _recorded(recorded)
-    return Sidebar({name: fields[name] for name in FIELDS}, race, stop, picker)
+        copy_link = gr.Button(_t("copy_link"), size="sm", elem_id="copy-link")
+    return Sidebar({name: fields[name] for name in FIELDS}, race, stop, picker, copy_link)
 
 
 def _recorded(races: Sequence[tuple[str, str]]) -> gr.Dropdown:

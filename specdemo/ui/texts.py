@@ -12,6 +12,7 @@ import gradio as gr
 
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
+from specdemo.ui.texts_learn import LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 
 LABELS: dict[str, dict[str, str]] = {
@@ -55,6 +56,7 @@ LABELS: dict[str, dict[str, str]] = {
         "category_story": "story",
         "category_repeat": "repeat",
         "category_loses": "where it loses",
+        **LINK_LABELS["en"],
     },
     "zh": {
         "prompt": "提示词",
@@ -96,8 +98,9 @@ LABELS: dict[str, dict[str, str]] = {
         "category_story": "故事",
         "category_repeat": "复述",
         "category_loses": "会输的题",
+        **LINK_LABELS["zh"],
     },
-    "zh-TW": LABELS_TRADITIONAL,
+    "zh-TW": LABELS_TRADITIONAL | LINK_LABELS["zh-TW"],
 }
 
 SENTENCES: dict[str, dict[str, str]] = {
@@ -117,6 +120,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "not_a_number": "{label} is empty; type a number.",
         "unexpected": "The race broke off: {message}",
         "noted": "{drafter}: {note}",
+        **LEARN_SENTENCES["en"],
     },
     "zh": {
         "cannot_race": "无法开赛",
@@ -134,8 +138,9 @@ SENTENCES: dict[str, dict[str, str]] = {
         "not_a_number": "{label} 是空的，请填一个数。",
         "unexpected": "比赛中断：{message}",
         "noted": "{drafter}：{note}",
+        **LEARN_SENTENCES["zh"],
     },
-    "zh-TW": SENTENCES_TRADITIONAL,
+    "zh-TW": SENTENCES_TRADITIONAL | LEARN_SENTENCES["zh-TW"],
 }
 
 DRAFTERS: dict[str, dict[str, str]] = {
