@@ -26,7 +26,7 @@ function open(index) {
   showAnswer(false);
   seen.add(lesson().id);
   show();
-  setText(refs.aria, refs.heading.textContent);
+  setText(refs.said, refs.heading.textContent);
 }
 
 function close() {

@@ -1,7 +1,7 @@
 """Figures of recorded races by reference: `{2-code.speedup}` in a text becomes what was measured, written in one way.
 
-A reference is `RACE.FIGURE` for the speculative lane, `RACE.plain.FIGURE` for the plain one, and `passes.WIDTH` for what
-a pass of that width cost in all recorded races together, in passes of one token.
+A reference is `RACE.FIGURE` for the speculative lane, `RACE.plain.FIGURE` for the plain one, and `passes.WIDTH` for
+what a pass of that width cost in all recorded races together, in passes of one token.
 """
 
 import re
@@ -50,6 +50,11 @@ class LaneFigures:
         return None if alpha is None else expected_tokens_per_round(alpha, self.num_draft_tokens)
 
     @property
+    def megabytes_per_pass(self) -> float | None:
+        """Weights that one pass of the target reads."""
+        return ratio(self.summary.verify_bytes, 1e6 * self.summary.num_rounds)
+
+    @property
     def prefill_rate(self) -> float | None:
         """Prompt tokens read in a second."""
         return ratio(len(self.started.prompt_token_ids), self.started.prefill_seconds)
@@ -82,10 +87,7 @@ _FIGURES: dict[str, tuple[_Figure, Callable[[Any], str]]] = {
     "num_bonus": (lambda lane: lane.summary.num_bonus, str),
     "num_discarded": (lambda lane: lane.num_discarded, str),
     "gigabytes_read": (lambda lane: lane.summary.weight_bytes_read / 1e9, "{:.0f}".format),
-    "megabytes_per_pass": (
-        lambda lane: ratio(lane.summary.verify_bytes, 1e6 * lane.summary.num_rounds),
-        "{:.0f}".format,
-    ),
+    "megabytes_per_pass": (lambda lane: lane.megabytes_per_pass, "{:.0f}".format),
     "pass_milliseconds": (lambda lane: median(r.verify_seconds for r in lane.rounds), _milliseconds),
     "draft_share": (lambda lane: ratio(lane.summary.draft_seconds, lane.summary.decode_seconds), _share),
     "prompt_tokens": (lambda lane: len(lane.started.prompt_token_ids), str),
@@ -134,21 +136,31 @@ class RecordedFigures:
 
 
 def recorded_pass_costs(races: Mapping[str, Trace]) -> tuple[tuple[int, float], ...]:
-    """(width, seconds) of the target's pass: medians over the rounds of all races in float32, narrowest first.
+    """(width, seconds) of the target's pass, narrowest first: medians over the rounds of all races like the first one.
 
-    The width of a round's pass is its drafts and the token before them. Every race holds passes of one token, in its
-    plain lane, taken by turns with the wider ones: a race counts by what its passes cost relative to those.
+    Like it: on the same device, in the same precision, with as many threads. The width of a round's pass is its drafts
+    and the token before them. Every race holds passes of one token, in its plain lane, taken by turns with the wider
+    ones: a race counts by what its passes cost relative to those.
     """
-    seconds: dict[int, list[float]] = {}
-    ones = []
-    for trace in (trace for trace in races.values() if trace.provenance.get("dtype") == "float32"):
-        plain = [event.verify_seconds for event in trace.events("plain") if isinstance(event, Round)]
-        ones.append(one := median(plain))
-        for event in trace.events("speculative"):
-            if isinstance(event, Round) and event.draft_token_ids:
-                seconds.setdefault(1 + len(event.draft_token_ids), []).append(event.verify_seconds / one)
-    if not ones:
-        return ()
+    alike = [trace for trace in races.values() if _setting(trace) == _setting(next(iter(races.values())))]
+    ones = [median(_pass_seconds(trace, "plain").get(1, ())) for trace in alike]
+    relative: dict[int, list[float]] = {}
+    for trace, one in zip(alike, ones, strict=True):
+        for width, seconds in _pass_seconds(trace, "speculative").items():
+            relative.setdefault(width, []).extend(each / one for each in seconds)
     typical = median(ones)
-    wide = ((width, typical * median(values)) for width, values in seconds.items() if len(values) >= _FEWEST_PASSES)
-    return tuple(sorted([(1, typical), *wide]))
+    wide = {width: typical * median(costs) for width, costs in relative.items() if len(costs) >= _FEWEST_PASSES}
+    return tuple(sorted({**wide, 1: typical}.items()))
+
+
+def _setting(trace: Trace) -> tuple[Any, ...]:
+    return tuple(trace.provenance.get(key) for key in ("device", "dtype", "num_threads"))
+
+
+def _pass_seconds(trace: Trace, lane: str) -> dict[int, list[float]]:
+    """Seconds of a lane's passes by their width."""
+    seconds: dict[int, list[float]] = {}
+    for event in trace.events(lane):
+        if isinstance(event, Round):
+            seconds.setdefault(1 + len(event.draft_token_ids), []).append(event.verify_seconds)
+    return seconds

@@ -67,26 +67,25 @@ def load_course(folder: Path = _ASSETS / "lessons", traces: Path = _ASSETS / "tr
     """Read lessons and recorded races; raises LessonError or TraceError, in a line, for a file that cannot be used."""
     races = {path.name.partition(".")[0]: load(path) for path in sorted(traces.glob("*.json*"))}
     figures = RecordedFigures(races)
-    lessons = tuple(_lesson(path, figures, races) for path in sorted(folder.glob("*.json")))
+    paths = sorted(folder.glob("*.json"))
+    lessons = tuple(read_lesson(path.name, _document(path), figures, races) for path in paths)
     return Course(lessons, races, figures.pass_costs)
 
 
-def _lesson(path: Path, figures: RecordedFigures, races: Mapping[str, Trace]) -> Lesson:
-    document = _document(path)
-    missing = [name for name in ("kind", *TEXTS) if name not in document]
+def read_lesson(name: str, document: Mapping[str, Any], figures: RecordedFigures, races: Mapping[str, Trace]) -> Lesson:
+    """The lesson in the document of a file of that name; raises LessonError."""
+    missing = [key for key in ("kind", *TEXTS) if key not in document]
     unknown = sorted(set(document) - {"kind", "tries", "shows_pass_costs", *TEXTS})
     if missing or unknown:
-        raise LessonError(f"{path.name}: missing are {missing}, unknown are {unknown}; see the other lessons.")
+        raise LessonError(f"{name}: missing are {missing}, unknown are {unknown}; see the other lessons.")
     if document["kind"] not in KINDS:
-        raise LessonError(f"{path.name}: kind is {document['kind']!r}; it must be one of {', '.join(KINDS)}.")
-    texts = {name: _translated(document[name], f"{path.name}: {name}", figures) for name in TEXTS}
-    tries = [
-        _try(item, f"{path.name}: try {i + 1}", figures, races) for i, item in enumerate(document.get("tries", ()))
-    ]
+        raise LessonError(f"{name}: kind is {document['kind']!r}; it must be one of {', '.join(KINDS)}.")
+    texts = {key: _translated(document[key], f"{name}: {key}", figures) for key in TEXTS}
+    tries = [_try(item, f"{name}: try {i + 1}", figures, races) for i, item in enumerate(document.get("tries", ()))]
     return Lesson(
-        id=path.stem.partition("-")[2] or path.stem,
+        id=name.removesuffix(".json").partition("-")[2],
         kind=document["kind"],
-        texts={language: {name: texts[name][language] for name in TEXTS} for language in LANGUAGES},
+        texts={language: {key: texts[key][language] for key in TEXTS} for language in LANGUAGES},
         tries=tuple(tries),
         shows_pass_costs=document.get("shows_pass_costs") is True,
     )
@@ -104,11 +103,7 @@ def _document(path: Path) -> dict[str, Any]:
 
 def _translated(value: Any, place: str, figures: RecordedFigures) -> dict[str, str]:
     """One text in every language, its figures filled in."""
-    if (
-        not isinstance(value, dict)
-        or set(value) != set(LANGUAGES)
-        or not all(_is_text(text) for text in value.values())
-    ):
+    if not isinstance(value, dict) or set(value) != set(LANGUAGES) or not all(map(_is_text, value.values())):
         raise LessonError(f"{place} must be an object of texts for {', '.join(LANGUAGES)}.")
     return {language: figures.fill(text, f"{place} ({language})") for language, text in value.items()}
 

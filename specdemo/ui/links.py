@@ -103,7 +103,7 @@ def _number(value: str, field: Field, language: str) -> float:
 
 def _within(value: float, field: Field, language: str) -> float:
     if not field.low <= value <= field.high:
-        raise SettingsError(sentence(language, "link_range", low=f"{field.low:g}", high=f"{field.high:,.15g}"))
+        raise SettingsError(sentence(language, "link_range", low=f"{field.low:,}", high=f"{field.high:,}"))
     return value
 
 
