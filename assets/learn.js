@@ -75,6 +75,7 @@ function showLesson() {
   const texts = lesson().texts[language()];
   setText(refs.kind, `${say("kind_" + lesson().kind)} ${current + 1}`);
   for (const name of ["title", "claim", "do", "look", "meaning", "question", "answer"]) setText(refs[name], texts[name]);
+  if (lesson().kind === "myth") setText(refs.title, ""); // the claim says the same
   refs.card.classList.toggle("myth", lesson().kind === "myth");
   refs.tries.replaceChildren();
   for (const [index, labels] of lesson().tries.entries()) {
@@ -139,7 +140,7 @@ function showResults() {
     name.scope = "row";
     name.textContent = index === null ? `${drafterText(drafter)} · K = ${k}` : lesson().tries[index][language()];
     const cells = [
-      number(done.speedup, 2) + "×",
+      done.speedup == null ? "–" : number(done.speedup, 2) + "×",
       number(done.alpha, 2),
       number(done.expected_tokens_per_round, 2),
       number(done.tokens_per_round, 2),

@@ -11,7 +11,7 @@ from tests.browser.test_access import violations
 from tests.fakes_ui import ScriptedSource
 
 OpenPage = Callable[..., Page]
-PROMPT = "\u4e3a\u4ec0\u4e48 1+1=2 & 50% #tag?\n\"quoted\" <b>\U0001f600</b> ${x} {{y}}"
+PROMPT = '\u4e3a\u4ec0\u4e48 1+1=2 & 50% #tag?\n"quoted" <b>\U0001f600</b> ${x} {{y}}'
 KEPT = {
     "#prompt textarea": PROMPT,
     "#k input[type=number]": "7",
