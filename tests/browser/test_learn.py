@@ -61,7 +61,7 @@ def test_without_a_model_the_recorded_race_plays_and_the_chosen_drafter_stays(
     page = open_page("?lesson=drafters", locale="zh-TW")
     expect(page.locator("[data-ref=title]")).to_have_text("\u8349\u7a3f\u6a21\u578b\u5de1\u79ae")
     page.locator("[data-try]").first.click()
-    expect(page.locator("[data-ref=asked]")).to_contain_text("Write a Python function", timeout=5000)
+    expect(page.locator("[data-ref=asked]")).to_contain_text("Repeat this list", timeout=5000)
     page.select_option("[data-ref=speed]", "max")
     expect(page.locator(".learn-results tbody tr")).to_have_count(1, timeout=15_000)
     assert source.started == 0

@@ -123,7 +123,7 @@ def test_what_the_texts_say_in_words_is_what_the_races_show(course: Course) -> N
     assert rates[0] > rates[1] > rates[2]
     assert alphas[0] - alphas[1] < (rates[0] - rates[2]) / 2
     assert speculative["13-chinese"]["alpha"] < speculative["1-chat"]["alpha"] < speculative["2-code"]["alpha"]
-    assert speculative["17-code-quantized"]["alpha"] == 1
+    assert speculative["5-facts"]["alpha"] == 1
     costs = dict(course.pass_costs)
     assert costs[1] < costs[5] < costs[9] < 2 * costs[1]
 
