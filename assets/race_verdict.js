@@ -1,5 +1,7 @@
 // What the race says: the line on top and the figures below it.
 
+let announcedRun = null;
+
 function showVerdict(isEnd) {
   const [plain, speculative] = lanes.map(lastRound);
   const latest = [plain, speculative].filter(Boolean).sort((one, other) => one.c - other.c).at(-1);
@@ -12,7 +14,15 @@ function showVerdict(isEnd) {
   setText(refs.headline, headline);
   setText(refs.detail, detail);
   showStats(speculative, done);
-  if (done) setText(refs.aria, say("done_aria", { speedup: refs.speedup.textContent, headline }));
+  if (!done) return;
+  setText(refs.aria, say("done_aria", { speedup: refs.speedup.textContent, headline }));
+  if (announcedRun !== view.run) announce(done);
+}
+
+// The lessons go by the race that has just been shown to its end.
+function announce(done) {
+  announcedRun = view.run;
+  document.dispatchEvent(new CustomEvent("race-shown", { detail: { head: view.head, done } }));
 }
 
 function wording(plain, speculative, done) {

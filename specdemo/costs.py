@@ -3,7 +3,7 @@
 All figures are medians of passes taken in turn in one run, so that a slow minute of the machine slows all alike.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -17,6 +17,7 @@ from specdemo.llama import LlamaLM, LlamaSession
 WIDTHS = (1, 2, 3, 5, 9, 17)
 _CONTEXT = 200
 _TURNS = 15
+_FEW_TURNS = 5
 _DRAFT_TOKENS = 4
 _COLUMNS = (
     "what",
@@ -35,18 +36,17 @@ _Track = Callable[[Sequence[Any], str], Iterable[Any]]
 _Task = Callable[[], object]
 
 
+def pass_costs(engine: Engine) -> tuple[tuple[int, float], ...]:
+    """(width, seconds) of whole passes, for a page that waits: about a second on two cores."""
+    tasks = {width: task for (what, width), task in _pass_tasks(engine).items() if what == "pass"}
+    spent = _medians(engine, tasks, range(_FEW_TURNS))
+    return tuple((width, spent[width]) for width in WIDTHS)
+
+
 def profile(engine: Engine, drafters: Sequence[str], track: _Track) -> dict[str, Any]:
     """Measure; the document is plain JSON, laid out like that of `bench.run`."""
     tasks = {**_pass_tasks(engine), **_draft_tasks(engine, drafters), "reading the weights": _read_task(engine)}
-    seconds: dict[Any, list[float]] = {name: [] for name in tasks}
-    for task in tasks.values():
-        task()
-    for _ in track(range(_TURNS), "Measuring"):
-        for name, task in tasks.items():
-            start = engine.target.clock()
-            task()
-            seconds[name].append(engine.target.clock() - start)
-    spent = {name: median(values) for name, values in seconds.items()}
+    spent = _medians(engine, tasks, track(range(_TURNS), "Measuring"))
     return {
         "title": f"{engine.target.name}: what a pass costs",
         "caption": _CAPTION,
@@ -54,6 +54,19 @@ def profile(engine: Engine, drafters: Sequence[str], track: _Track) -> dict[str,
         "rows": [*_pass_rows(engine, spent), *_other_rows(engine, spent, drafters)],
         "provenance": engine.provenance("none"),
     }
+
+
+def _medians(engine: Engine, tasks: Mapping[Any, _Task], turns: Iterable[int]) -> dict[Any, float]:
+    """Seconds of each task, all in turn after a first one each that is not counted."""
+    seconds: dict[Any, list[float]] = {name: [] for name in tasks}
+    for task in tasks.values():
+        task()
+    for _ in turns:
+        for name, task in tasks.items():
+            start = engine.target.clock()
+            task()
+            seconds[name].append(engine.target.clock() - start)
+    return {name: median(values) for name, values in seconds.items()}
 
 
 def _pass_tasks(engine: Engine) -> dict[Any, _Task]:

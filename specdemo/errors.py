@@ -30,3 +30,7 @@ class SpaceError(SpecdemoError):
 
 class SiteError(SpecdemoError):
     """An exported site cannot be written where it was asked for."""
+
+
+class LessonError(SpecdemoError):
+    """A lesson's file is damaged, lacks a text, or refers to a figure that no recorded race has."""

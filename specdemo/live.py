@@ -23,7 +23,7 @@ from specdemo.device import DeviceThread
 from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
 from specdemo.proofs import ProofRequest, ProofUpdate
-from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, RaceRequest
+from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest
 
 if TYPE_CHECKING:
     from specdemo.engine import Engine
@@ -91,6 +91,13 @@ class LiveSource:
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""
         return self._ready_engine().at(request.precision).provenance(request.drafter)
+
+    def pass_costs(self) -> PassCosts:
+        """See race.EventSource.pass_costs."""
+        engine = self._ready_engine()
+        measure = import_module("specdemo.costs").pass_costs
+        with self._device_lock:
+            return PassCosts(self._device.submit(lambda: measure(engine)).result(), engine.provenance("none"))
 
     def _ready_engine(self) -> "Engine":
         if self._engine is None:

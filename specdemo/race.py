@@ -102,6 +102,14 @@ class DrafterInfo:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class PassCosts:
+    """(width in tokens, seconds) of one target pass, narrowest first, and where they were measured."""
+
+    seconds: tuple[tuple[int, float], ...]
+    provenance: Mapping[str, Any]
+
+
 class EventSource(Protocol):
     """All that the page holds of the engine."""
 
@@ -125,3 +133,6 @@ class EventSource(Protocol):
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""
+
+    def pass_costs(self) -> PassCosts:
+        """Measure what a pass costs at each width, for about a second."""

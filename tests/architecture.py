@@ -17,6 +17,7 @@ LAYERS = {
         ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
     ),
     **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
+    **dict.fromkeys(("figures", "lessons"), 1),
     **dict.fromkeys(
         (
             "target",

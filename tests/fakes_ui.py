@@ -9,7 +9,7 @@ from typing import Any
 from specdemo.errors import ModelError, PromptError
 from specdemo.events import Event, Finished, Reading, Round, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
-from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, RaceRequest, race
+from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest, race
 from specdemo.spans import Span, Status
 from tests.fakes_proofs import scripted_proof
 
@@ -109,6 +109,9 @@ class ScriptedSource:
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         return {"target": request.target, "device": "2 CPU cores", "dtype": "fp32"}
+
+    def pass_costs(self) -> PassCosts:
+        return PassCosts(tuple((w, 0.03 + 0.001 * w) for w in (1, 2, 3, 5, 9, 17)), {"device": "2 CPU cores"})
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         self.kept_evidence = request.settings.evidence

@@ -46,7 +46,7 @@ class PageHandlers:
     def first_value(self) -> Value:
         """What the page shows before its first event: a recorded race plays at once, without a request."""
         race = self._recorded.first()
-        return dict(IDLE) if race is None else self._shown(race.trace, "recorded", RaceRecord())
+        return dict(IDLE) if race is None else self.show(race.trace, "recorded", RaceRecord())
 
     def open_page(self, record: RaceRecord) -> None:
         """Note that the session sees the first recorded race."""
@@ -88,13 +88,13 @@ class PageHandlers:
         if race is None:
             language = language_of(request)
             raise page_error(sentence(language, "unknown_trace"), sentence(language, "cannot_open"))
-        return self._shown(race.trace, "recorded", record)
+        return self.show(race.trace, "recorded", record)
 
     def open_file(self, path: str, record: RaceRecord, request: gr.Request) -> Value:
         """Show a race from an uploaded file."""
         with sentences(sentence(language_of(request), "cannot_open")):
             trace = load(Path(path))
-        return self._shown(trace, "file", record)
+        return self.show(trace, "file", record)
 
     def save_file(self, record: RaceRecord, request: gr.Request) -> str:
         """Write the shown race to a temporary file for download."""
@@ -108,11 +108,14 @@ class PageHandlers:
                 # Where Gradio serves files from, and clears them away.
                 return save_file_to_cache(Path(folder) / "race.json", get_upload_folder())
 
-    def engine(self, request: gr.Request) -> tuple[Value, gr.Dropdown, gr.Timer]:
-        """Where the engine stands, the drafters once it is ready, and whether to ask again."""
+    def engine(self, drafter: str | None, request: gr.Request) -> tuple[Value, gr.Dropdown, gr.Timer]:
+        """Where the engine stands, the drafters once it is ready, and whether to ask again.
+
+        `drafter` is the one that a link or a lesson has chosen meanwhile.
+        """
         status = self._source.status()
         is_settled = status.state in ("ready", "failed")
-        dropdown = self._drafters(language_of(request)) if status.state == "ready" else gr.Dropdown()
+        dropdown = self.drafters(language_of(request), drafter) if status.state == "ready" else gr.Dropdown()
         return gr.update(engine=_engine(status)), dropdown, gr.Timer(active=not is_settled)
 
     def _race(self, record: RaceRecord, wanted: RaceRequest) -> Iterator[Value]:
@@ -135,7 +138,8 @@ class PageHandlers:
                     due = time.monotonic() + SECONDS_BETWEEN_YIELDS
         yield wire.value("done", done=verdict(record.updates))
 
-    def _shown(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
+    def show(self, trace: Trace, origin: str, record: RaceRecord) -> Value:
+        """A finished race as the value of the race view; `origin` is recorded or file."""
         record.show(trace)
         return finished_race(trace, origin)
 
@@ -151,12 +155,14 @@ class PageHandlers:
         assert record.shown is not None
         return record.shown
 
-    def _drafters(self, language: str) -> gr.Dropdown:
+    def drafters(self, language: str, chosen: str | None = None) -> gr.Dropdown:
+        """The menu of drafters with `chosen` in it, else the default one."""
         drafters = self._source.drafters()
         choices = [(drafter_label(language, info.name, info.label), info.name) for info in drafters]
         labels = {name: label for label, name in choices}
         notes = " ".join(_menu_note(language, labels[info.name], info.note) for info in drafters if info.note)
-        return gr.Dropdown(choices=choices, value=drafters[0].name if drafters else None, info=notes or None)
+        default = drafters[0].name if drafters else None
+        return gr.Dropdown(choices=choices, value=chosen or default, info=notes or None)
 
 
 def _menu_note(language: str, label: str, note: str) -> str:

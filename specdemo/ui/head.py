@@ -26,11 +26,12 @@ def race_head(trace: Trace, origin: str) -> dict[str, Any]:
         "dtype": _text(trace.provenance.get("dtype")),
         "texts": "same" if rule in _SAME_TEXT_RULES else "lossy" if rule in _LOSSY_RULES else "sampled",
         "drafter_bytes": _number(trace.provenance.get("drafter_bytes"), 0),
-        "machine": _machine(trace.provenance),
+        "machine": machine_name(trace.provenance),
     }
 
 
-def _machine(provenance: Mapping[str, Any]) -> str:
+def machine_name(provenance: Mapping[str, Any]) -> str:
+    """Target, device and dtype, as far as they are known."""
     target = _text(provenance.get("target_title")) or _text(provenance.get("target"))
     parts = (target, _text(provenance.get("device")), _text(provenance.get("dtype")))
     return " · ".join(part for part in parts if part)

@@ -8,10 +8,14 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
+from specdemo.lessons import load_course
 from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
+from specdemo.ui.deck import DeckHandlers, connect_deck, start_asked_race
+from specdemo.ui.form import FIELDS
 from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.learn import LessonCards, LessonHandlers, connect_lessons
 from specdemo.ui.prove import build_prove_tab
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
@@ -54,20 +58,27 @@ class _Stage:
 def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces", room: Room | None = None) -> gr.Blocks:
     """The page over an engine, in class with its `room`. The caller starts the engine when it serves the page."""
     recorded = RecordedRaces(trace_folder)
+    course = load_course()
     kept = _SECONDS_FILES_ARE_KEPT if room is None else _SECONDS_FILES_ARE_KEPT_IN_CLASS
     max_waiting = MAX_WAITING if room is None else room.max_waiting
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(kept, kept)) as page:
         line = WaitingLine(max_waiting, lambda: page._queue.event_queue_per_concurrency_id.get(DEVICE))
         handlers = PageHandlers(source, recorded, line)
         sidebar = build_sidebar(load_prompts(), recorded.choices)
+        asked = {name: sidebar.fields[name] for name in FIELDS}
         with gr.Tabs(elem_id="views"):
             with gr.Tab(_t("tab_race"), id="race"):
+                cards = LessonCards(course, elem_id="learn")
                 stage = _build_stage(handlers, line, room)
             with gr.Tab(_t("tab_prove"), id="prove"):
                 build_prove_tab(source, DEVICE)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
-        _connect_engine(page, handlers, sidebar, stage)
+        deck = DeckHandlers(source, handlers, asked)
+        lessons = LessonHandlers(source, course, handlers, deck.defaults)
+        connect_lessons(cards, lessons, [stage.view, *asked.values()], stage.record, DEVICE)
+        restored = connect_deck(page, deck, asked, sidebar.copy_link)
+        start_asked_race(_connect_engine(page, restored, handlers, sidebar, stage))
         add_endpoints(page, source, line, DEVICE)
     page.queue(max_size=_EVENTS_A_PERSON * max_waiting, default_concurrency_limit=4)
     _poll_less(page)
@@ -79,7 +90,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": [ASSETS / name for name in (*STYLES, "prove.css")],
+        "css_paths": [ASSETS / name for name in (*STYLES, "learn.css", "prove.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
@@ -147,8 +158,10 @@ def _connect_replays(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) ->
     written.success(None, stage.saved, None, js=_DOWNLOAD, **_LIGHT)
 
 
-def _connect_engine(page: gr.Blocks, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
-    shown = [stage.view, sidebar.fields["drafter"], stage.timer]
+def _connect_engine(page: gr.Blocks, restored: Any, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> Any:
+    """The menu of drafters keeps the one that a link has chosen: the first look at the engine waits for the link."""
+    drafter = sidebar.fields["drafter"]
+    shown = [stage.view, drafter, stage.timer]
     page.load(handlers.open_page, stage.record, None, **_LIGHT)
-    page.load(handlers.engine, None, shown, **_LIGHT)
-    stage.timer.tick(handlers.engine, None, shown, **_LIGHT)
+    stage.timer.tick(handlers.engine, drafter, shown, **_LIGHT)
+    return restored.then(handlers.engine, drafter, shown, **_LIGHT)

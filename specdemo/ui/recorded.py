@@ -7,6 +7,9 @@ from pathlib import Path
 from specdemo.errors import TraceError
 from specdemo.traces import Trace, load
 
+LESSON = "lesson"
+"""The category of races that were recorded for a lesson."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRace:
@@ -29,8 +32,8 @@ class RecordedRaces:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """(label, name) in the order of the list."""
-        return [(race.label, race.name) for race in self._races.values()]
+        """(label, name) in the order of the list. Races that only a lesson speaks of are left to the lesson."""
+        return [(race.label, race.name) for race in self._races.values() if race.trace.category != LESSON]
 
     def first(self) -> RecordedRace | None:
         """The race that plays when the page opens."""

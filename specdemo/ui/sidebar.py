@@ -26,6 +26,7 @@ class Sidebar:
     race: gr.Button
     stop: gr.Button
     recorded: gr.Dropdown
+    copy_link: gr.Button
 
 
 def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str, str]]) -> Sidebar:
@@ -44,7 +45,8 @@ def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str
         picker = _recorded(recorded)
         # Its switch is the button that opens the inspector, see race_inspector.js.
         fields["evidence"] = gr.Checkbox(False, visible="hidden", elem_id="evidence")
-    return Sidebar({name: fields[name] for name in PAGE_FIELDS}, race, stop, picker)
+        copy_link = gr.Button(_t("copy_link"), size="sm", elem_id="copy-link")
+    return Sidebar({name: fields[name] for name in PAGE_FIELDS}, race, stop, picker, copy_link)
 
 
 def _recorded(races: Sequence[tuple[str, str]]) -> gr.Dropdown:

@@ -12,6 +12,7 @@ import gradio as gr
 
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
+from specdemo.ui.texts_learn import LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.texts_prove import PROVE_LABELS
 from specdemo.ui.texts_room import ROOM_SENTENCES
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
@@ -57,6 +58,7 @@ LABELS: dict[str, dict[str, str]] = {
         "category_story": "story",
         "category_repeat": "repeat",
         "category_loses": "where it loses",
+        **LINK_LABELS["en"],
     },
     "zh": {
         "prompt": "提示词",
@@ -98,8 +100,9 @@ LABELS: dict[str, dict[str, str]] = {
         "category_story": "故事",
         "category_repeat": "复述",
         "category_loses": "会输的题",
+        **LINK_LABELS["zh"],
     },
-    "zh-TW": LABELS_TRADITIONAL,
+    "zh-TW": LABELS_TRADITIONAL | LINK_LABELS["zh-TW"],
 }
 
 SENTENCES: dict[str, dict[str, str]] = {
@@ -120,6 +123,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unexpected": "The race broke off: {message}",
         "noted": "{drafter}: {note}",
         **ROOM_SENTENCES["en"],
+        **LEARN_SENTENCES["en"],
     },
     "zh": {
         "cannot_race": "无法开赛",
@@ -138,8 +142,9 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unexpected": "比赛中断：{message}",
         "noted": "{drafter}：{note}",
         **ROOM_SENTENCES["zh"],
+        **LEARN_SENTENCES["zh"],
     },
-    "zh-TW": {**SENTENCES_TRADITIONAL, **ROOM_SENTENCES["zh-TW"]},
+    "zh-TW": {**SENTENCES_TRADITIONAL, **ROOM_SENTENCES["zh-TW"], **LEARN_SENTENCES["zh-TW"]},
 }
 
 DRAFTERS: dict[str, dict[str, str]] = {

@@ -48,8 +48,8 @@ class RaceView(gr.HTML):
         props.setdefault("engine", {"state": "absent", "message": "", "progress": None})
         super().__init__(
             value=dict(value or IDLE),
-            html_template=_asset("race.html"),
-            js_on_load="\n".join((_texts(), *map(_asset, _SCRIPTS))),
+            html_template=asset("race.html"),
+            js_on_load="\n".join((_texts(), *map(asset, _SCRIPTS))),
             apply_default_css=False,
             server_functions=list(questions),
             **props,
@@ -66,5 +66,6 @@ def _texts() -> str:
     return "\n".join(f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in constants.items())
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A file of `assets/`."""
     return (ASSETS / name).read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from specdemo.events import Finished, Reading, Round, Started
 from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
+from specdemo.theory import expected_tokens_per_round
 from specdemo.traces import Trace, compare
 from specdemo.ui.evidence_wire import evidence_entry
 from specdemo.ui.head import race_head
@@ -158,7 +159,18 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
     rates = {key: speculative[key] for key in _RATES}
     saved = plain["target_passes"] - speculative["target_passes"]
     outcome = {key: result[key] for key in ("speedup", "identical", "first_divergence")}
-    return {**outcome, **pairs, **rates, "passes_saved": saved}
+    expected = {"expected_tokens_per_round": _expected(updates, rates["alpha"])}
+    return {**outcome, **pairs, **rates, **expected, "passes_saved": saved}
+
+
+def _expected(updates: Sequence[LaneUpdate], alpha: float | None) -> float | None:
+    """Tokens per round by the formula; None where K adapts, for which there is none."""
+    started = (u.event for u in updates if u.lane == LANES[1] and isinstance(u.event, Started))
+    settings = next((event.settings for event in started), {})
+    k = settings.get("num_draft_tokens")
+    if alpha is None or not isinstance(k, int) or settings.get("schedule") != "constant":
+        return None
+    return expected_tokens_per_round(alpha, k)
 
 
 def _note(note: str) -> str | list[Any]:

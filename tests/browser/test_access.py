@@ -29,7 +29,7 @@ def violations(page: Page) -> list[str]:
 
 def is_ours(page: Page, selector: str) -> bool:
     """Whether an element is in the race component."""
-    return bool(page.evaluate("(selector) => !!document.querySelector(selector)?.closest('.race')", selector))
+    return bool(page.evaluate("(selector) => !!document.querySelector(selector)?.closest('.race, .learn')", selector))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,6 +1,6 @@
 """`bench --profile`: parts of a pass are parts of it, and every row is a ratio to the one-token pass."""
 
-from specdemo.costs import WIDTHS, profile
+from specdemo.costs import WIDTHS, pass_costs, profile
 from specdemo.engine import Engine
 from tests.fakes import make_target
 
@@ -33,3 +33,9 @@ def test_a_target_in_four_bits_has_no_parts_but_every_width() -> None:
 def test_a_model_without_the_compiled_pass_has_no_parts() -> None:
     document = profile(Engine(make_target("qwen2")), ["ngram"], lambda items, text: items)
     assert not any("products" in row for row in document["rows"])
+
+
+def test_a_page_is_told_the_seconds_of_a_pass_at_every_width() -> None:
+    costs = pass_costs(Engine(make_target()))
+    assert tuple(width for width, _ in costs) == WIDTHS
+    assert all(seconds > 0 for _, seconds in costs)

@@ -10,6 +10,7 @@ import pytest
 
 from specdemo import bench
 from specdemo.catalog import NEED_A_FOLDER, READY_DRAFTERS, SHIPPED_DRAFTERS
+from specdemo.costs import WIDTHS
 from specdemo.engine import Engine
 from specdemo.errors import ModelError, PromptError, SettingsError, SpecdemoError
 from specdemo.events import Event, Finished, Round, Started
@@ -226,6 +227,14 @@ def test_loaded_in_the_background_it_becomes_ready_and_races(live: LiveSource, f
     updates = list(live.race(live_request(folder)))
     assert all(isinstance(events_of(updates, lane)[-1], Finished) for lane in LANES)
     assert live.provenance(live_request(folder))["drafter"] == "ngram"
+
+
+def test_passes_are_measured_when_the_engine_is_ready(live: LiveSource, folder: str) -> None:
+    with pytest.raises(ModelError, match="not ready"):
+        LiveSource(folder).pass_costs()
+    costs = live.pass_costs()
+    assert [width for width, _ in costs.seconds] == list(WIDTHS)
+    assert costs.provenance["dtype"] == "float32"
 
 
 def test_a_race_that_is_left_frees_the_device_for_the_next(live: LiveSource, folder: str) -> None:

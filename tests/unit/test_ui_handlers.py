@@ -283,7 +283,7 @@ def test_the_language_is_the_browsers_first(header: str, language: str) -> None:
 
 
 def test_the_menu_of_drafters_speaks_chinese_and_a_note_stays_behind_its_name(tmp_path: Path) -> None:
-    _, menu, _ = page(ScriptedSource(), tmp_path).engine(Visit("zh-TW"))  # type: ignore[arg-type]
+    _, menu, _ = page(ScriptedSource(), tmp_path).engine(None, Visit("zh-TW"))  # type: ignore[arg-type]
     assert menu.choices[0] == (DRAFTERS["zh-TW"]["quantized"], "quantized")
     assert menu.choices[0][0].startswith("4 \u4f4d\u5143\u76ee\u6a19\u6a21\u578b\uff1a")
     assert menu.info == "n-gram\uff1ano weights"
@@ -294,7 +294,7 @@ def test_why_a_drafter_is_not_the_default_is_said_in_the_visitors_language(tmp_p
         def drafters(self) -> tuple[DrafterInfo, ...]:
             return (DrafterInfo("ngram", "n-gram: copies", drafter_note("note_too_dear", cost="0.93")),)
 
-    infos = [page(Slow(), tmp_path).engine(Visit(code))[1].info for code in ("en", "zh-CN", "zh-HK")]  # type: ignore[arg-type]
+    infos = [page(Slow(), tmp_path).engine(None, Visit(code))[1].info for code in ("en", "zh-CN", "zh-HK")]  # type: ignore[arg-type]
     assert infos[0].startswith("n-gram: a pass of the four-bit drafter costs 0.93 of a target pass")
     for info, words in zip(infos[1:], ("\u4e0d\u5212\u7b97", "\u524d\u5411\u8a08\u7b97"), strict=True):
         assert words in info

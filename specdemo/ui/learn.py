@@ -1,0 +1,126 @@
+"""The lesson cards above a race: a static skeleton that `assets/learn.js` fills, and what its events do.
+
+The script asks the server nothing but its two events, so that a page without a server shows the same cards.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gradio as gr
+
+from specdemo.errors import SpecdemoError
+from specdemo.lessons import Course, Lesson
+from specdemo.race import EventSource, PassCosts
+from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.form import FIELDS, check_ready
+from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.head import machine_name
+from specdemo.ui.record import RaceRecord
+from specdemo.ui.texts import drafter_names, language_of, sentence
+from specdemo.ui.texts_learn import LEARN
+from specdemo.ui.view import asset
+
+_PRESS = "(told) => { if (told.press) document.querySelector('#race-button')?.click(); }"
+_NOT_MEASURED = "() => { document.dispatchEvent(new Event('passes-not-measured')); }"
+_SCRIPTS = ("race_text.js", "learn_curve.js", "learn.js")
+
+
+class LessonCards(gr.HTML):
+    """All lessons, one shown at a time. `value` is what the server has told: the measured passes, and what to press."""
+
+    def __init__(self, course: Course, **props: Any) -> None:
+        super().__init__(
+            value={"measured": None, "press": False},
+            html_template=asset("learn.html"),
+            js_on_load="\n".join((lesson_constants(course), *map(asset, _SCRIPTS))),
+            apply_default_css=False,
+            **props,
+        )
+
+    def api_info(self) -> dict[str, Any]:
+        """See `value`."""
+        return {"type": "object", "additionalProperties": True}
+
+
+def lesson_constants(course: Course) -> str:
+    """The texts as constants of the script, as the race component has its own."""
+    constants = {
+        "TEXTS": LEARN,
+        "DRAFTERS": {language: drafter_names(language) for language in LEARN},
+        "LESSONS": [_shown(lesson) for lesson in course.lessons],
+        "RECORDED_PASSES": recorded_passes(course),
+    }
+    return "\n".join(f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in constants.items())
+
+
+def recorded_passes(course: Course) -> dict[str, Any]:
+    """What a pass cost at each width in the recorded races, and on which machine."""
+    first = next(iter(course.races.values()))
+    return _measured(PassCosts(course.pass_costs, first.provenance))
+
+
+def _measured(costs: PassCosts) -> dict[str, Any]:
+    return {"costs": [list(cost) for cost in costs.seconds], "machine": machine_name(costs.provenance)}
+
+
+def _shown(lesson: Lesson) -> dict[str, Any]:
+    return {
+        "id": lesson.id,
+        "kind": lesson.kind,
+        "texts": lesson.texts,
+        "tries": [dict(one.labels) for one in lesson.tries],
+        "curve": lesson.shows_pass_costs,
+    }
+
+
+class LessonHandlers:
+    """What the cards' events do. Holds no visitor's data."""
+
+    def __init__(
+        self, source: EventSource, course: Course, handlers: PageHandlers, defaults: Mapping[str, Any]
+    ) -> None:
+        self._source = source
+        self._course = course
+        self._handlers = handlers
+        self._defaults = defaults
+
+    def attempt(self, record: RaceRecord, event: gr.EventData, request: gr.Request) -> list[Any]:
+        """Set every field as the experiment says; where no model is ready, show its recorded race.
+
+        The values of the race view, of the cards, and of the fields in the order of FIELDS.
+        """
+        language = language_of(request)
+        lesson, index = event._data.get("lesson"), event._data.get("index")
+        try:
+            chosen = self._course.attempt(str(lesson), index if isinstance(index, int) else -1)
+        except SpecdemoError as error:
+            raise page_error(sentence(language, "no_lesson"), sentence(language, "cannot_open")) from error
+        is_ready = self._source.status().state == "ready"
+        shown = gr.skip() if is_ready else self._handlers.show(self._course.races[chosen.race], "recorded", record)
+        values = {**self._defaults, **chosen.controls}
+        fields = [
+            self._handlers.drafters(language, values[name]) if name == "drafter" else gr.update(value=values[name])
+            for name in FIELDS
+        ]
+        return [shown, gr.update(value={"measured": None, "press": is_ready}), *fields]
+
+    def measure(self, request: gr.Request) -> dict[str, Any]:
+        """What a pass costs here at each width: the value of the cards."""
+        language = language_of(request)
+        with sentences(sentence(language, "cannot_measure")):
+            check_ready(self._source, language)
+            costs = self._source.pass_costs()
+        return {"measured": _measured(costs), "press": False}
+
+
+def connect_lessons(
+    cards: LessonCards, lessons: LessonHandlers, outputs: Sequence[Any], record: gr.State, device: str
+) -> None:
+    """Connect the cards' events. `outputs` are the race view and the fields, `device` the queue of the model."""
+    view, *fields = outputs
+    private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    tried = cards.attempt(lessons.attempt, record, [view, cards, *fields], concurrency_limit=None, **private)
+    tried.success(None, cards, None, js=_PRESS, queue=False, **private)
+    measured = cards.measure(lessons.measure, None, cards, concurrency_id=device, concurrency_limit=1, **private)
+    measured.failure(None, None, None, js=_NOT_MEASURED, queue=False, **private)
