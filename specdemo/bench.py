@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from specdemo.baselines import Baseline
-from specdemo.catalog import READY_DRAFTERS, check_drafter_name
+from specdemo.catalog import DRAFTER_LABELS, check_drafter_name
 from specdemo.engine import Engine
 from specdemo.errors import SettingsError
 from specdemo.events import Event
@@ -64,7 +64,7 @@ class _Measured:
 
 def make_plan(arguments: Any) -> Plan:
     """The grid that the command line asks for; raises SettingsError for a value outside it."""
-    drafters = arguments.drafter or [name for name in READY_DRAFTERS if name != "none"]
+    drafters = arguments.drafter or [name for name in DRAFTER_LABELS if name != "none"]
     for drafter in drafters:
         check_drafter_name(drafter)
     lengths = [_whole(text) for text in arguments.k or ()] or (range(1, 17) if arguments.sweep else (1, 2, 4, 8))

@@ -75,15 +75,10 @@ SHIPPED_DRAFTERS = {
     "dflash": "smollm2-135m-instruct-dflash",
     "medusa": "smollm2-135m-instruct-medusa",
     "early-exit": "smollm2-135m-instruct-early-exit",
+    "universal": "smollm2-135m-instruct-universal",
     "ngram:static": "smollm2-135m-instruct-ngram",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
-
-NEED_A_FOLDER = ("universal",)
-"""Families with no trained weights here: they are named with a folder, and stand in no menu."""
-
-READY_DRAFTERS = tuple(name for name in DRAFTER_LABELS if name not in NEED_A_FOLDER)
-"""What the embedded target races with as it is."""
 
 
 def drafter_note(key: str, **values: object) -> str:
@@ -107,7 +102,7 @@ def reads_a_folder(spec: str) -> bool:
         return reads_a_folder(setting)
     if name == "early-exit" and setting.isdecimal():
         return False
-    return name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) and setting != ""
+    return name in SHIPPED_DRAFTERS and setting != ""
 
 
 def check_drafter_name(spec: str) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from specdemo.catalog import (
     DRAFTER_LABELS,
     EMBEDDED_TARGET,
-    READY_DRAFTERS,
     check_drafter_name,
     check_precision,
     drafter_note,
@@ -61,7 +60,7 @@ class LiveSource:
 
     def drafters(self) -> tuple[DrafterInfo, ...]:
         """See race.EventSource.drafters."""
-        others = [DrafterInfo(name, DRAFTER_LABELS[name]) for name in READY_DRAFTERS if name != self._default.name]
+        others = [DrafterInfo(name, DRAFTER_LABELS[name]) for name in DRAFTER_LABELS if name != self._default.name]
         return (self._default, *sorted(others, key=lambda info: info.name == "none"))
 
     def check(self, request: RaceRequest) -> None:

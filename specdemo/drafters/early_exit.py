@@ -145,7 +145,7 @@ def load_early_exit(folder: Path, target: Target) -> EarlyExitDrafter:
     """Read a trained exit. Raises ModelError where it does not fit the target."""
     lm = require_layers(target.lm)
     checkpoint = Checkpoint.read(folder, "trained exit")
-    checkpoint.check_names(_BLOCK, {"d2t", "t2d"}, layout="trained exit")
+    checkpoint.check_names((*_BLOCK, "d2t"), (), layout="trained exit")
     size, width = lm.config.hidden_size, len(checkpoint.tensors["mlp.gate_proj.weight"])
     for name, shape in zip(_BLOCK, ((size,), (width, size), (width, size), (size, width), (size,)), strict=True):
         checkpoint.check_shape(name, shape)

@@ -12,6 +12,7 @@ from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from specdemo.train.corpus import DEFAULT_HIDDEN
+from specdemo.train.export import word_map
 from specdemo.train.unrolled import Layer, UnrolledStudent, copy_norm
 
 READS_HIDDEN = True
@@ -66,4 +67,4 @@ class Eagle3(UnrolledStudent):
         }
         tensors = self.state_dict()
         del tensors["vocabulary"], tensors["lm_head.weight"]
-        self.write(folder, values, tensors)
+        self.write(folder, values, tensors | word_map(self.vocabulary, self.config.vocab_size))

@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM, LlamaModel
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 
 from specdemo.train.batches import Batch
-from specdemo.train.export import word_map, write_folder
+from specdemo.train.export import word_offsets, write_folder
 from specdemo.train.losses import distance, is_agreed, run_lengths
 from specdemo.train.unrolled import copy_norm
 
@@ -40,7 +40,7 @@ class EarlyExit(nn.Module):
     def __init__(self, target: LlamaForCausalLM, vocabulary: Tensor, exit_layer: int, width: int) -> None:
         super().__init__()
         config = copy.deepcopy(target.config)
-        self.exit_layer, self._vocab_size = exit_layer, config.vocab_size
+        self.exit_layer = exit_layer
         config.num_hidden_layers, config.intermediate_size = exit_layer, width
         config.use_cache = False
         self.body = LlamaModel(config).to(target.dtype)
@@ -79,4 +79,4 @@ class EarlyExit(nn.Module):
         learnt = {f"{name}.weight": getattr(self, name).weight for name in ("input_norm", "norm")}
         learnt |= {f"mlp.{name}": tensor for name, tensor in self.mlp.state_dict().items()}
         values = {"exit_layer": self.exit_layer, "draft_vocab_size": len(self.vocabulary)}
-        write_folder(folder, values, learnt | word_map(self.vocabulary, self._vocab_size))
+        write_folder(folder, values, learnt | word_offsets(self.vocabulary))

@@ -39,13 +39,16 @@ def layer_values(config: LlamaConfig) -> dict[str, Any]:
     return {**{name: getattr(config, name) for name in names}, "rope_theta": config.rope_parameters["rope_theta"]}
 
 
+def word_offsets(vocabulary: Tensor) -> dict[str, Tensor]:
+    """Draft words (C,) to the target's: `d2t` (C,) holds offsets, target id less draft id, as EAGLE-3 has it."""
+    return {"d2t": vocabulary - torch.arange(len(vocabulary), device=vocabulary.device)}
+
+
 def word_map(vocabulary: Tensor, vocab_size: int) -> dict[str, Tensor]:
-    """Draft words (C,) to the target's and back, as EAGLE-3 has it: `d2t` (C,) holds offsets, target id less draft id,
-    and `t2d` (V,) says which of the target's words are drafted."""
-    device = vocabulary.device
-    known = torch.zeros(vocab_size, dtype=torch.bool, device=device)
+    """As EAGLE-3's files have it, with the way back: `t2d` (V,) says which of the target's words are drafted."""
+    known = torch.zeros(vocab_size, dtype=torch.bool, device=vocabulary.device)
     known[vocabulary] = True
-    return {"d2t": vocabulary - torch.arange(len(vocabulary), device=device), "t2d": known}
+    return {**word_offsets(vocabulary), "t2d": known}
 
 
 def _half(tensor: Tensor) -> Tensor:

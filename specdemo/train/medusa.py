@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM
 
 from specdemo.train.batches import Batch
 from specdemo.train.corpus import DEFAULT_HIDDEN
-from specdemo.train.export import word_map, write_folder
+from specdemo.train.export import word_offsets, write_folder
 from specdemo.train.losses import mean_distance, num_agreed
 
 READS_HIDDEN = True
@@ -90,4 +90,4 @@ class Medusa(nn.Module):
             "vocab_size": self._vocab_size,
             "draft_vocab_size": len(self.vocabulary),
         }
-        write_folder(folder, values, {**self.heads.state_dict(), **word_map(self.vocabulary, self._vocab_size)})
+        write_folder(folder, values, {**self.heads.state_dict(), **word_offsets(self.vocabulary)})

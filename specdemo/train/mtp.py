@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+from specdemo.train.export import word_offsets
 from specdemo.train.unrolled import Layer, UnrolledStudent, copy_norm
 
 READS_HIDDEN = True
@@ -72,7 +73,7 @@ class Mtp(UnrolledStudent):
         """Write Qwen's layout; the head stays the target's rows of the draft words."""
         tensors = {f"mtp.{name}": tensor for name, tensor in self.state_dict().items()}
         del tensors["mtp.vocabulary"], tensors["mtp.lm_head.weight"]
-        self.write(folder, {"mtp_num_hidden_layers": 1}, tensors)
+        self.write(folder, {"mtp_num_hidden_layers": 1}, tensors | word_offsets(self.vocabulary))
 
 
 @torch.no_grad()

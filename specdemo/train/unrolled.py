@@ -20,7 +20,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, Lla
 
 from specdemo.train.batches import Batch
 from specdemo.train.chains import Chains
-from specdemo.train.export import layer_values, word_map, write_folder
+from specdemo.train.export import layer_values, write_folder
 from specdemo.train.losses import mean_distance, num_agreed
 
 
@@ -167,7 +167,7 @@ class UnrolledStudent(nn.Module, ABC):
         return num_agreed(self(batch, min(num_drafts, self._num_unrolled)), batch.labels)
 
     def write(self, folder: Path, own_values: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Write the weights and which of the target's words they draft."""
+        """Write weights and configuration; `tensors` say which of the target's words are drafted."""
         config, vocabulary = self.config, self.vocabulary
         values = {
             "model_type": "llama",
@@ -178,4 +178,4 @@ class UnrolledStudent(nn.Module, ABC):
             "eos_token_id": config.eos_token_id,
             "tie_word_embeddings": False,
         }
-        write_folder(folder, values | own_values, tensors | word_map(vocabulary, config.vocab_size))
+        write_folder(folder, values | own_values, tensors)

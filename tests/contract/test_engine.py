@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specdemo import bench
-from specdemo.catalog import NEED_A_FOLDER, READY_DRAFTERS, SHIPPED_DRAFTERS
+from specdemo.catalog import DRAFTER_LABELS, SHIPPED_DRAFTERS
 from specdemo.costs import WIDTHS
 from specdemo.engine import Engine
 from specdemo.errors import ModelError, PromptError, SettingsError, SpecdemoError
@@ -219,7 +219,7 @@ def test_before_the_engine_is_ready_what_can_be_known_is_said_first(folder: str)
 def test_loaded_in_the_background_it_becomes_ready_and_races(live: LiveSource, folder: str) -> None:
     assert (live.status().state, live.status().progress) == ("ready", 1.0)
     names = [info.name for info in live.drafters()]
-    assert set(names) == set(READY_DRAFTERS)
+    assert set(names) == set(DRAFTER_LABELS)
     assert names[0] in ("quantized", "ngram")
     live.check(live_request(folder))
     with pytest.raises(PromptError, match="needs room to answer"):
@@ -278,9 +278,7 @@ def test_a_bench_is_finite_ratios_and_plain_json(engine: Engine) -> None:
     assert set(document["columns"]) <= set(document["rows"][0])
 
 
-@pytest.mark.parametrize(
-    "family", [*(name for name in (*SHIPPED_DRAFTERS, *NEED_A_FOLDER) if ":" not in name), "hybrid:eagle3"]
-)
+@pytest.mark.parametrize("family", [*(name for name in SHIPPED_DRAFTERS if ":" not in name), "hybrid:eagle3"])
 def test_the_page_loads_no_model_that_a_visitor_names(live: LiveSource, folder: str, family: str) -> None:
     with pytest.raises(SettingsError, match="the page loads no model that a visitor names"):
         next(live.race(live_request(folder, drafter=f"{family}:{folder}")))

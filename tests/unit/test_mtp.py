@@ -104,7 +104,7 @@ def test_a_planted_layer_is_always_accepted(reads: str, student: Mtp, tmp_path: 
     change_tensors(
         tmp_path,
         **{f"mtp.{name}.weight": NORM.clone() for name in norms},
-        **{"mtp.fc.weight": torch.cat(halves, 1), "lm_head.weight": None, "d2t": None, "t2d": None},
+        **{"mtp.fc.weight": torch.cat(halves, 1), "lm_head.weight": None, "d2t": None},
         **{"mtp.layers.0.self_attn.o_proj.weight": torch.zeros(128, 128)},
         **{"mtp.layers.0.mlp.down_proj.weight": torch.zeros(128, 64)},
     )
@@ -124,7 +124,7 @@ def test_it_is_saved_in_qwens_layout_and_drafts_with_the_targets_own_rows(folder
     mlp = {f"mtp.layers.0.mlp.{name}_proj.weight" for name in ("gate", "up", "down")}
     norms = {f"mtp.layers.0.{name}_layernorm.weight" for name in ("input", "post_attention")}
     own = {f"mtp.{name}.weight" for name in ("fc", "norm", "pre_fc_norm_embedding", "pre_fc_norm_hidden")}
-    assert set(tensors) == attention | mlp | norms | own | {"d2t", "t2d"}
+    assert set(tensors) == attention | mlp | norms | own | {"d2t"}
     drafter = load_mtp(folder, make_target())
     assert torch.equal(drafter.cell.head.rows.weight, make_target().model.lm_head.weight[VOCABULARY])
 
