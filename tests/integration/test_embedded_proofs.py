@@ -1,4 +1,4 @@
-"""The proofs on the embedded target itself, on the page's own defaults: green as it is, red for each planted mistake."""
+"""The proofs on the embedded target, on the page's own defaults: green as it is, red for each planted mistake."""
 
 import pytest
 
