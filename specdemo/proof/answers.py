@@ -96,6 +96,7 @@ class _Work:
                 session.crop(max(0, len(ids) - width))
                 yield self._step()
         self.num_done += 1
+        yield self._step()
         return ids[len(prompt_ids) :]
 
     def _difference(

@@ -85,7 +85,7 @@ PROVE: dict[str, dict[str, str]] = {
         "what_seeds": "Under the coupled rule both lanes draw with the same noise. Green: with one seed every "
         "drafter, at every "
         "temperature, gives plain sampling's own tokens.",
-        "what_mistakes": "The same experiment with one real mistake planted in the rule `rejection`. The right "
+        "what_mistakes": "The same experiment with one real mistake planted in the rule of rejection. The right "
         "rule must stay green, "
         "and each mistake must turn red.",
         "idle": "Nothing has been proved yet.",
