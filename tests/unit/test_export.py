@@ -2,7 +2,6 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two races of a teacher's own, whose file names a web address would have to escape."""
     folder = tmp_path_factory.mktemp("traces")
     save(recorded_race("Mein Rennen & mehr", "own", ScriptedSource(num_tokens=12)), folder / "Mein Rennen #1.json")
-    hostile = recorded_race("</script><b>", "chat", ScriptedSource(tokens=[*HOSTILE, "\u2028", " half \ud83d"]))
-    save(replace(hostile, updates=hostile.updates[:2] + hostile.updates[-2:]), folder / "mein-rennen-1.json.gz")
+    hostile = recorded_race("</script><b>", "chat", ScriptedSource(tokens=[*HOSTILE, "\u2028"]))
+    save(hostile, folder / "mein-rennen-1.json.gz")
     return folder
 
 
