@@ -1,7 +1,6 @@
 """The page's events without a browser: what is refused, what a session keeps, what ends a run."""
 
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -136,20 +135,6 @@ def test_a_stopped_race_is_closed_and_can_be_saved(tmp_path: Path) -> None:
     assert (source.closed, source.running) == (1, 0)
     trace = load(Path(handlers.save_file(record, Visit())))  # type: ignore[arg-type]
     assert [trace.events(lane)[-1].reason for lane in ("plain", "speculative")] == ["cancelled"] * 2  # type: ignore[union-attr]
-
-
-def test_a_saved_race_lies_where_gradio_clears_files_away_and_nowhere_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "system").mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "system"))
-    monkeypatch.setenv("GRADIO_TEMP_DIR", str(tmp_path / "gradio"))
-    handlers, record, _ = finished(ScriptedSource(), tmp_path / "none")
-    saved = gr.File()
-    path = handlers.save_file(record, Visit())  # type: ignore[arg-type]
-    assert saved.move_resource_to_block_cache(path) == path, "Gradio makes no copy of its own"
-    assert path in saved.temp_files
-    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [Path(path)]
 
 
 def test_a_race_stopped_while_it_waits_never_runs(tmp_path: Path) -> None:
