@@ -10,6 +10,7 @@ from specdemo.cli import main
 from specdemo.errors import SiteError, TraceError
 from specdemo.export import export
 from specdemo.traces import save
+from specdemo.ui.texts_room import SITE
 from specdemo.ui.theme import theme_css
 from specdemo.ui.wire import finished_race
 from tests.browser.conftest import recorded_race
@@ -143,3 +144,8 @@ def test_the_theme_of_a_site_holds_what_its_styles_use_and_nothing_else() -> Non
     assert set(re.findall(r"(--[\w-]+):", light)) == {"--body-text-color", "--neutral-800", "--neutral-100"}
     assert "--body-text-color: var(--neutral-800);" in light
     assert "--body-text-color: var(--neutral-100);" in dark
+
+
+def test_the_site_says_the_same_in_every_language() -> None:
+    assert SITE["en"].keys() == SITE["zh"].keys() == SITE["zh-TW"].keys()
+    assert all(text and "{" not in text for texts in SITE.values() for text in texts.values())
