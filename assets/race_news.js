@@ -31,7 +31,7 @@ async function askForNews(run) {
 async function askForPlace(run, session) {
   while (isWaiting(run)) {
     // Not at once: most races never wait. Who stands far behind asks seldom: the device answers while it decodes.
-    await pause(Math.min(MS_BETWEEN_PLACES * Math.max(1, view.racesAhead ?? 1), MOST_MS_BETWEEN_PLACES));
+    await pause(Math.min(MS_BETWEEN_PLACES * Math.max(1, (view.racesAhead ?? 0) / 2), MOST_MS_BETWEEN_PLACES));
     const place = isWaiting(run) ? await server.place(session) : null;
     if (!isWaiting(run)) return;
     if (place) [view.racesAhead, view.secondsAhead] = place;

@@ -156,6 +156,7 @@ def test_who_waits_is_told_the_place(open_page: OpenPage, source: ScriptedSource
     expect(detail[2]).to_contain_text("\u524d\u9762\u8fd8\u6709 2 \u573a", timeout=4000)
     pages[0].click("#stop-button")
     expect(detail[2]).to_contain_text("\u4e0b\u4e00\u573a\u5c31\u662f\u4f60\u7684", timeout=4000)
+    expect(detail[2]).to_contain_text(re.compile("\u5927\u7ea6\u8fd8\u8981 \\d+ \u79d2"), timeout=4000)
     expect(pages[1].locator("[data-ref=headline]")).to_have_text("Racing")
     for page in pages[1:]:
         page.click("#stop-button")

@@ -42,6 +42,7 @@ def test_the_way_in_is_large_and_can_be_closed_and_opened(open_page: OpenPage, t
     expect(sheet).to_be_visible()
     visit.evaluate("document.documentElement.lang = 'zh-CN'")
     expect(sheet.locator("h2")).to_have_text(VIEW["zh"]["join_heading"])
+    visit.context.close()
     page.close()
 
 

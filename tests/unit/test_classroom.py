@@ -175,7 +175,7 @@ def test_a_port_in_use_is_a_sentence(arguments: list[str], used_port: int) -> No
 
 def test_the_app_ends_with_one_line_and_code_2() -> None:
     command = [sys.executable, "app.py", "--classroom", "--port", "0"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert done.stderr.startswith("specdemo: the port is '0'")
 

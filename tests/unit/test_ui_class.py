@@ -23,7 +23,7 @@ FORM: dict[str, Any] = {
     "temperature": 0,
     "rule": "coupled",
     "seed": 0,
-    "max_new_tokens": 32,
+    "max_new_tokens": 16,
     "top_p": 1,
     "top_k": 0,
     "min_p": 0,
@@ -74,7 +74,7 @@ class Student:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Class]:
-    source = ScriptedSource(seconds_per_update=0.002)
+    source = ScriptedSource(seconds_per_update=0.001)
     page = build_page(source, tmp_path, Room("http://10.0.0.2:7860", ((1,),)))
     numbers = {fn.fn.__name__: number for number, fn in page.fns.items() if fn.fn is not None}
     view = next(number for number, block in page.blocks.items() if block.elem_id == "race-view")
@@ -92,7 +92,10 @@ async def join(client: httpx.AsyncClient, student: Student, number: int, data: l
 
 
 async def listen(client: httpx.AsyncClient, student: Student) -> None:
-    """Read the session's stream, of which a browser has one, until none of its events is left."""
+    """Read the session's stream, of which a browser has one, until none of its events is left and the server ends it.
+
+    Who goes earlier takes what the session has queued since out of Gradio's queue.
+    """
     async with client.stream("GET", "queue/data", params={"session_hash": student.session}) as stream:
         async for line in stream.aiter_lines():
             student.received += line
@@ -100,8 +103,6 @@ async def listen(client: httpx.AsyncClient, student: Student) -> None:
             if message.get("msg") == "process_completed":
                 assert message["success"], message
                 student.completed[message["event_id"]] = message["output"]
-            if message.get("msg") == "close_stream":
-                return
 
 
 async def ask_for_the_place(client: httpx.AsyncClient, room: Class, student: Student) -> None:
@@ -111,7 +112,7 @@ async def ask_for_the_place(client: httpx.AsyncClient, room: Class, student: Stu
         answer = (await client.post("component_server", json=body)).json()
         if answer:
             student.places.append(tuple(answer))
-        await asyncio.sleep(0.4)
+        await asyncio.sleep(1.0)
 
 
 async def race(client: httpx.AsyncClient, room: Class, student: Student) -> None:
