@@ -29,7 +29,7 @@ NAMES = re.compile(
     r"EAGLE-3|float32|K \+ 1|min\(1,|max\(0,|4 \u6bd4\u7279|4 \u4f4d\u5143"
     r"|\(1 \u2212 alpha\^\(K\+1\)\) / \(1 \u2212 alpha\)"
 )
-RACES = {name: load(ASSETS / "traces" / f"{name}.json.gz") for name in ("2-code", "5-facts")}
+RACES = {name: load(ASSETS / "traces" / f"{name}.json.gz") for name in ("10-capital", "2-code", "5-facts")}
 FIGURES = RecordedFigures(RACES)
 
 
