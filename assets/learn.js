@@ -73,7 +73,7 @@ function showNavigation() {
 
 function showLesson() {
   const texts = lesson().texts[language()];
-  setText(refs.kind, `${say("kind_" + lesson().kind)} ${current + 1}`);
+  setText(refs.kind, say("kind_" + lesson().kind, { number: current + 1 }));
   for (const name of ["title", "claim", "do", "look", "meaning", "question", "answer"]) setText(refs[name], texts[name]);
   if (lesson().kind === "myth") setText(refs.title, ""); // the claim says the same
   refs.card.classList.toggle("myth", lesson().kind === "myth");
