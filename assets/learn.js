@@ -73,12 +73,12 @@ function showNavigation() {
 
 function showLesson() {
   const texts = lesson().texts[language()];
-  setText(refs.kind, `${say("kind_" + lesson().kind)} ${current + 1}`);
+  setText(refs.kind, say("kind_" + lesson().kind, { number: current + 1 }));
   for (const name of ["title", "claim", "do", "look", "meaning", "question", "answer"]) setText(refs[name], texts[name]);
   if (lesson().kind === "myth") setText(refs.title, ""); // the claim says the same
   refs.card.classList.toggle("myth", lesson().kind === "myth");
   refs.tries.replaceChildren();
-  for (const [index, labels] of lesson().tries.entries()) {
+  for (const [index, { labels }] of lesson().tries.entries()) {
     const button = create("button", "learn-try", refs.tries);
     button.type = "button";
     button.dataset.try = index;
@@ -92,7 +92,7 @@ function showLesson() {
 function showCurve() {
   refs.curve.hidden = !lesson().curve;
   if (!lesson().curve) return;
-  const button = create("button", "learn-try", refs.tries);
+  const button = create("button", "learn-try learn-measure", refs.tries);
   button.type = "button";
   button.disabled = isMeasuring;
   button.textContent = say(isMeasuring ? "measuring" : "measure");
@@ -110,7 +110,7 @@ function showAnswer(isShown) {
 
 function attempt(index) {
   pendingTry = index;
-  trigger("attempt", { lesson: lesson().id, index });
+  trigger("attempt", { lesson: lesson().id, index, race: lesson().tries[index].race });
   if (isPhone.matches) document.querySelector("#race-view")?.scrollIntoView({ block: "start" });
 }
 
@@ -138,7 +138,7 @@ function showResults() {
     const row = create("tr", "", refs.rows);
     const name = create("th", "", row);
     name.scope = "row";
-    name.textContent = index === null ? `${drafterText(drafter)} · K = ${k}` : lesson().tries[index][language()];
+    name.textContent = index === null ? `${drafterText(drafter)} · K = ${k}` : lesson().tries[index].labels[language()];
     const cells = [
       done.speedup == null ? "–" : number(done.speedup, 2) + "×",
       number(done.alpha, 2),

@@ -14,10 +14,13 @@ from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.links import Field, query_of, read_query
 from specdemo.ui.texts import language_of, sentence
 
-_START = (
-    "() => { const asked = new URLSearchParams(location.search); if (asked.get('race') === '1')"
-    " document.querySelector(asked.has('lesson') ? '[data-try]' : '#race-button')?.click(); }"
-)
+# With a lesson and no prompt of its own, the link asks for the lesson's experiment.
+_START = """() => {
+  const asked = new URLSearchParams(location.search);
+  if (asked.get('race') !== '1') return;
+  const experiment = asked.has('prompt') ? null : document.querySelector('[data-try]');
+  (experiment ?? document.querySelector('#race-button'))?.click();
+}"""
 # The clipboard API is missing where the page is served over plain HTTP; the old way needs a selected text.
 _COPY = """async (query) => {
   const text = location.origin + location.pathname + (query && '?') + query;

@@ -33,7 +33,7 @@ class LessonCards(gr.HTML):
         super().__init__(
             value={"measured": None, "press": False},
             html_template=asset("learn.html"),
-            js_on_load="\n".join((lesson_constants(course), *map(asset, _SCRIPTS))),
+            js_on_load=lesson_script(course),
             apply_default_css=False,
             **props,
         )
@@ -41,6 +41,11 @@ class LessonCards(gr.HTML):
     def api_info(self) -> dict[str, Any]:
         """See `value`."""
         return {"type": "object", "additionalProperties": True}
+
+
+def lesson_script(course: Course) -> str:
+    """All of the cards' script. Besides `element` it needs `props`, `watch` and `trigger` of Gradio."""
+    return "\n".join((lesson_constants(course), *map(asset, _SCRIPTS)))
 
 
 def lesson_constants(course: Course) -> str:
@@ -69,7 +74,7 @@ def _shown(lesson: Lesson) -> dict[str, Any]:
         "id": lesson.id,
         "kind": lesson.kind,
         "texts": lesson.texts,
-        "tries": [dict(one.labels) for one in lesson.tries],
+        "tries": [{"labels": dict(one.labels), "race": one.race} for one in lesson.tries],
         "curve": lesson.shows_pass_costs,
     }
 
