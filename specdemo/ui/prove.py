@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from specdemo.catalog import READY_DRAFTERS
+from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
 from specdemo.proofs import MISTAKES, PROOFS, PROVED_RULES, TOP_K
 from specdemo.race import EventSource
@@ -101,7 +101,7 @@ def _build_form() -> _Form:
 
 def _sampled_fields() -> dict[str, Any]:
     """What only a proof that draws needs; the first that is shown needs none."""
-    drafters = [name for name in READY_DRAFTERS if name != "none"]
+    drafters = [name for name in DRAFTER_LABELS if name != "none"]
     rules: list[Any] = [(_t(f"rule_{rule}"), rule) for rule in PROVED_RULES]
     hidden: dict[str, Any] = {"visible": False, "min_width": 150}
     return {

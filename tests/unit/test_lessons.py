@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdemo.catalog import READY_DRAFTERS
+from specdemo.catalog import DRAFTER_LABELS
 from specdemo.errors import LessonError
 from specdemo.figures import REFERENCE, RecordedFigures, recorded_pass_costs
 from specdemo.lessons import KINDS, LANGUAGES, TEXTS, Course, load_course, read_lesson
@@ -37,7 +37,7 @@ class AllDrafters(ScriptedSource):
     """An engine that offers what the embedded target has."""
 
     def drafters(self) -> tuple[DrafterInfo, ...]:
-        return tuple(DrafterInfo(name, name) for name in READY_DRAFTERS)
+        return tuple(DrafterInfo(name, name) for name in DRAFTER_LABELS)
 
 
 @pytest.fixture(scope="module")
