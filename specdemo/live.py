@@ -124,11 +124,6 @@ class LiveSource:
         self._status = EngineStatus("loading" if progress is None else "fetching", message, progress)
 
 
-def _proof(engine: "Engine", request: ProofRequest) -> Iterator[ProofUpdate]:
-    updates: Iterator[ProofUpdate] = import_module("specdemo.proof").prove(engine, request)
-    return updates
-
-
 def _check_visitors_drafter(name: str) -> None:
     check_drafter_name(name)
     if reads_a_folder(name):

@@ -205,3 +205,11 @@ def _round(
 
 def _token_id(position: int, answer: Sequence[str]) -> int:
     return 1000 + sum(map(ord, answer[position])) % 40_000
+
+
+class Visit:
+    """What Gradio tells about a request."""
+
+    def __init__(self, language: str = "en-US") -> None:
+        self.headers = {"accept-language": language}
+        self.session_hash = "visit"

@@ -6,8 +6,8 @@ from pathlib import Path
 import gradio as gr
 import pytest
 
-from tests.fakes_ui import ScriptedSource
-from tests.unit.test_ui_handlers import Visit, finished
+from tests.fakes_ui import ScriptedSource, Visit
+from tests.unit.test_ui_handlers import finished
 
 
 def test_a_saved_race_lies_where_gradio_clears_files_away_and_nowhere_else(

@@ -1,13 +1,12 @@
 """The page's events without a browser: what is refused, what a session keeps, what ends a run."""
 
-import re
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 import pytest
 
-from specdemo.catalog import DRAFTER_LABELS, drafter_note
+from specdemo.catalog import drafter_note
 from specdemo.errors import PromptError, SettingsError, SpecdemoError
 from specdemo.race import DrafterInfo
 from specdemo.traces import Trace, load, save
@@ -16,10 +15,8 @@ from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import race_head
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import RecordedRaces
-from specdemo.ui.texts import DRAFTERS, LABELS, SENTENCES, drafter_names, language_of, race_labels
-from specdemo.ui.view import ASSETS
-from specdemo.ui.view_texts import VIEW
-from tests.fakes_ui import ScriptedSource
+from specdemo.ui.texts import DRAFTERS
+from tests.fakes_ui import ScriptedSource, Visit
 
 FORM: dict[str, Any] = {
     "prompt": "Why do leaves fall?",
@@ -40,14 +37,6 @@ FORM: dict[str, Any] = {
     "precision": "auto",
     "evidence": False,
 }
-
-
-class Visit:
-    """What Gradio tells about a request."""
-
-    def __init__(self, language: str = "en-US") -> None:
-        self.headers = {"accept-language": language}
-        self.session_hash = "visit"
 
 
 def page(source: ScriptedSource, folder: Path) -> PageHandlers:
@@ -226,60 +215,6 @@ def test_a_head_trusts_no_type() -> None:
     odd = {"prompt": 5, "drafter": None, "settings": [1], "x": {}}
     head = race_head(Trace("t\ud800", "c", odd, {"device": ["x"]}, ()), "file")
     assert (head["prompt"], head["drafter"], head["k"], head["machine"]) == ("t?", "", 4, "")
-
-
-@pytest.mark.parametrize("language", ["zh", "zh-TW"])
-@pytest.mark.parametrize("texts", [LABELS, SENTENCES, VIEW], ids=["labels", "sentences", "view"])
-def test_all_languages_say_the_same_with_the_same_gaps(texts: dict[str, dict[str, str]], language: str) -> None:
-    assert texts["en"].keys() == texts[language].keys()
-    for key, english in texts["en"].items():
-        gaps = [{part.split("}")[0] for part in text.split("{")[1:]} for text in (english, texts[language][key])]
-        assert gaps[0] == gaps[1], key
-
-
-@pytest.mark.parametrize("language", ["zh", "zh-TW"])
-def test_every_drafter_has_a_name_in_every_language(language: str) -> None:
-    assert DRAFTERS[language].keys() == DRAFTER_LABELS.keys()
-
-
-@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
-def test_every_line_of_a_drafter_begins_with_a_short_name_of_its_own(language: str) -> None:
-    lines, names = DRAFTERS.get(language, DRAFTER_LABELS), drafter_names(language)
-    for name, line in lines.items():
-        assert re.fullmatch(r"[^:\uff1a]{1,20}(: |\uff1a)\S.+", line), f"{name} needs a line `SHORT NAME: what it does`"
-        assert line.startswith(names[name])
-    assert len(set(names.values())) == len(names)
-
-
-@pytest.mark.parametrize("language", ["en", "zh", "zh-TW"])
-def test_every_recorded_race_that_ships_has_its_label_in_every_language(language: str) -> None:
-    labels = race_labels(language)
-    shipped = {label for label, _ in RecordedRaces(ASSETS / "traces").choices}
-    assert shipped <= labels.keys()
-    if language != "en":
-        assert all(not label.isascii() for label in labels.values())
-
-
-def test_traditional_chinese_holds_no_simplified_characters() -> None:
-    only_simplified = set("\u8bcd\u8fd9\u4e2a\u65f6\u5f00\u8d5b\u7801\u8f93\u53d1\u4e3a\u8bf7\u8fd8\u6ca1\u9898\u95ed")
-    for texts in (LABELS, SENTENCES, VIEW, DRAFTERS, {"zh-TW": race_labels("zh-TW")}):
-        assert not only_simplified & set("".join(texts["zh-TW"].values()))
-
-
-@pytest.mark.parametrize(
-    ("header", "language"),
-    [
-        ("zh-CN,zh;q=0.9", "zh"),
-        ("zh-TW", "zh-TW"),
-        ("zh-Hant-HK,en", "zh-TW"),
-        ("zh-HK;q=1", "zh-TW"),
-        ("zh", "zh"),
-        ("de", "en"),
-        ("", "en"),
-    ],
-)
-def test_the_language_is_the_browsers_first(header: str, language: str) -> None:
-    assert language_of(Visit(header)) == language  # type: ignore[arg-type]
 
 
 def test_the_menu_of_drafters_speaks_chinese_and_a_note_stays_behind_its_name(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import LESSON, RecordedRaces
 from specdemo.ui.view import ASSETS
 from specdemo.ui.wire import verdict
-from tests.fakes_ui import ScriptedSource
-from tests.unit.test_ui_handlers import FORM, Visit
+from tests.fakes_ui import ScriptedSource, Visit
+from tests.unit.test_ui_handlers import FORM
 
 DEFAULTS = {**FORM, "drafter": None, "prompt": "the first example", "max_new_tokens": 128}
 

@@ -8,8 +8,7 @@ import pytest
 from specdemo.proofs import MISTAKES, PROOFS, ProofRequest
 from specdemo.ui.prove_handlers import EACH, ProofRecord, ProveHandlers, proof_request
 from specdemo.ui.texts_prove import PROVE, PROVE_LABELS, SOURCES
-from tests.fakes_ui import ScriptedSource
-from tests.unit.test_ui_handlers import Visit
+from tests.fakes_ui import ScriptedSource, Visit
 
 FORM = {"drafter": "draft-model", "rule": "rejection", "temperature": 0.7, "draws": 6000, "mistake": EACH}
 
