@@ -32,7 +32,7 @@ class Sidebar:
 def build_sidebar(prompts: Sequence[ExamplePrompt], recorded: Sequence[tuple[str, str]]) -> Sidebar:
     """Build the sidebar inside the Blocks that is open."""
     with gr.Sidebar(width=288, elem_id="settings"):
-        fields = {"prompt": _prompt(prompts[0].prompt)}
+        fields: dict[str, Any] = {"prompt": _prompt(prompts[0].prompt)}
         chips = _examples(prompts)
         fields |= _main_fields()
         for category, chip in chips.items():

@@ -35,7 +35,6 @@ FORM: dict[str, Any] = {
     "system": "",
     "raw": False,
     "precision": "auto",
-    "evidence": False,
 }
 
 
@@ -46,7 +45,7 @@ def page(source: ScriptedSource, folder: Path) -> PageHandlers:
 
 def prepare(handlers: PageHandlers, record: RaceRecord, language: str = "en", **changed: Any) -> dict[str, Any]:
     """Press Race."""
-    values = {**FORM, **changed}
+    values = {**FORM, "evidence": False, **changed}
     return handlers.prepare(record, Visit(language), *(values[name] for name in PAGE_FIELDS))  # type: ignore[arg-type]
 
 
