@@ -102,7 +102,7 @@ function showTable(isShown, kind) {
   const seeds = ["col_result", "col_drafter", "col_temperature", "col_difference", "col_text"];
   const greedy = ["col_result", "col_drafter", "col_precision", "col_difference", "col_prompt"];
   const sweep = ["col_mistake", "col_verdict", "col_tv", "col_chance", "col_p", "col_why"];
-  if (rows.length) fillTable(isSweep ? sweep : kind === "seeds" ? seeds : greedy, rows);
+  fillTable(isSweep ? sweep : kind === "seeds" ? seeds : greedy, rows);
 }
 
 // The browser stops at once; the server ends the proof at its next update.

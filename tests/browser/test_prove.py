@@ -20,6 +20,7 @@ def open_tab(page: Page, name: str = "Prove it") -> None:
 def prove(page: Page, proof: str) -> None:
     """Choose a proof by keyboard or pointer alike, and press the button."""
     page.locator(f"#proof input[value={proof}]").check()
+    expect(page.locator(".prove-verdict.green")).to_have_count(0, timeout=15_000)
     page.click("#prove-button")
 
 
@@ -30,7 +31,7 @@ def test_all_proofs_come_to_their_verdicts(open_page: OpenPage, source: Scripted
     for proof, num_rows in (("greedy", 4), ("seeds", 1), ("sampling", 0), ("mistakes", 7)):
         prove(page, proof)
         expect(page.locator(".prove-verdict.green")).to_be_visible(timeout=15_000)
-        expect(page.locator(".prove-table tbody tr")).to_have_count(num_rows)
+        expect(page.locator(".prove-table tbody tr")).to_have_count(num_rows, timeout=15_000)
         assert page.locator(f".prove {MARK}").text_content() == "✓"
     assert page.locator(".prove-table .prove-badge").all_text_contents() == ["✓ green", *["✗ red"] * 6]
     assert "undefined" not in (page.text_content(".prove") or "")
