@@ -17,6 +17,8 @@ from typing import Any
 import gradio as gr
 
 from specdemo.errors import SiteError
+from specdemo.lessons import Course, load_course
+from specdemo.ui.learn import LessonCards
 from specdemo.ui.recorded import RecordedRace, read_races
 from specdemo.ui.texts import race_labels
 from specdemo.ui.texts_room import SITE
@@ -50,7 +52,9 @@ def export(site: Path, traces: Path = SHIPPED_TRACES) -> Path:
     """
     site = site.resolve()
     _check_place(site)
-    files = _files(_races(traces))
+    # A lesson's experiments are the races that ship.
+    course = load_course() if traces == SHIPPED_TRACES else None
+    files = _files(_races(traces), course)
     try:
         _replace(site, files)
     except OSError as error:
@@ -68,10 +72,10 @@ def _races(folder: Path) -> list[RecordedRace]:
     return races
 
 
-def _files(races: Sequence[RecordedRace]) -> dict[str, str]:
+def _files(races: Sequence[RecordedRace], course: Course | None) -> dict[str, str]:
     """The text of every file of the site by its path."""
     names = _file_names(races)
-    parts = _parts(races, names)
+    parts = _parts(races, names, course)
     files = {
         "index.html": _index(parts),
         "mount.js": _asset("site/mount.js"),
@@ -82,9 +86,10 @@ def _files(races: Sequence[RecordedRace]) -> dict[str, str]:
     return {**files, _MANIFEST: json.dumps(manifest, indent=1) + "\n"}
 
 
-def _parts(races: Sequence[RecordedRace], names: Sequence[str]) -> list[Part]:
+def _parts(races: Sequence[RecordedRace], names: Sequence[str], course: Course | None) -> list[Part]:
     """The bar, which chooses, before the components of the page."""
-    return [_bar(races, names), _component("race-view", RaceView())]
+    lessons = [] if course is None else [_component("learn", LessonCards(course))]
+    return [_bar(races, names), *lessons, _component("race-view", RaceView())]
 
 
 def _component(part_id: str, component: gr.HTML) -> Part:
@@ -93,7 +98,10 @@ def _component(part_id: str, component: gr.HTML) -> Part:
 
 
 def _bar(races: Sequence[RecordedRace], names: Sequence[str]) -> Part:
-    choices = [{"name": name, "labels": _labels(race)} for name, race in zip(names, races, strict=True)]
+    choices = [
+        {"name": name, "labels": _labels(race), "isListed": race.is_listed}
+        for name, race in zip(names, races, strict=True)
+    ]
     script = "\n".join((f"const TEXTS = {json.dumps(SITE)};", _asset("race_text.js"), _asset("site/bar.js")))
     return Part("site-bar", _asset("site/bar.html"), script, {"races": choices})
 

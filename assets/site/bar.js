@@ -3,6 +3,8 @@
 const bar = {};
 for (const node of element.querySelectorAll("[data-ref]")) bar[node.dataset.ref] = node;
 const CODES = { en: "en", zh: "zh-CN", "zh-TW": "zh-TW" };
+// Races that only a lesson speaks of are left to the lesson.
+const listed = props.races.filter(({ isListed }) => isListed);
 let numShown = 0;
 let shownName = null;
 
@@ -31,7 +33,7 @@ function answer() {
   translateSkeleton();
   document.title = say("site_title");
   for (const button of bar.languages.children) button.setAttribute("aria-pressed", String(button.value === language()));
-  props.races.forEach(({ labels }, i) => setText(bar.race.options[i], labels[language()]));
+  listed.forEach(({ labels }, i) => setText(bar.race.options[i], labels[language()]));
   showRace(askedRace());
 }
 
@@ -49,9 +51,16 @@ async function showRace(name) {
   site.parts["race-view"].set("value", { ...value, run: `${name} ${numShown}` });
 }
 
-for (const { name } of props.races) create("option", "", bar.race).value = name;
+for (const { name } of listed) create("option", "", bar.race).value = name;
 bar.race.addEventListener("change", () => ask("race", bar.race.value));
 bar.languages.addEventListener("click", ({ target }) => target.value && ask("lang", target.value));
 addEventListener("hashchange", answer);
+// A lesson's experiment is its recorded race, from the beginning even where it is shown already.
+site.answer = (name, data) => {
+  if (name !== "attempt") return;
+  shownName = null;
+  ask("race", data.race);
+  showRace(askedRace());
+};
 // The other parts are mounted behind this one.
 setTimeout(answer, 0);

@@ -14,7 +14,8 @@ function mountPart(id, props, start) {
       for (const [names, act] of watched) if (names.includes(name)) act();
     },
   };
-  start(document.getElementById(id), props, () => {}, server, async () => null, watch);
+  const trigger = (name, data) => site.answer?.(name, data);
+  start(document.getElementById(id), props, trigger, server, async () => null, watch);
 }
 
 function takeRace(name, value) {

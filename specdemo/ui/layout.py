@@ -90,7 +90,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": [ASSETS / name for name in (*STYLES, "learn.css", "prove.css")],
+        "css_paths": [ASSETS / name for name in (*STYLES, "prove.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,

@@ -23,6 +23,11 @@ class RecordedRace:
         """What the list shows, unless the page has it in the visitor's language."""
         return f"{self.trace.category} · {self.trace.title}"
 
+    @property
+    def is_listed(self) -> bool:
+        """Races that only a lesson speaks of are left to the lesson."""
+        return self.trace.category != LESSON
+
 
 class RecordedRaces:
     """Races that play without a model. A file that cannot be read is left out: the others still play."""
@@ -32,8 +37,8 @@ class RecordedRaces:
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """(label, name) in the order of the list. Races that only a lesson speaks of are left to the lesson."""
-        return [(race.label, race.name) for race in self._races.values() if race.trace.category != LESSON]
+        """(label, name) in the order of the list."""
+        return [(race.label, race.name) for race in self._races.values() if race.is_listed]
 
     def first(self) -> RecordedRace | None:
         """The race that plays when the page opens."""

@@ -30,7 +30,7 @@ _SCRIPTS = (
     "race_room.js",
     "race.js",
 )
-STYLES = ("race.css", "race_room.css", "race_inspector.css")
+STYLES = ("race.css", "race_room.css", "race_inspector.css", "learn.css")
 
 Questions = Sequence[Callable[[Any], Any]]
 IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "done": None, "message": ""}

@@ -138,3 +138,18 @@ def test_a_site_that_lost_a_file_says_so(browser: Browser, traces: Path, tmp_pat
     expect(page.locator("[data-ref=asked]")).to_contain_text("recorded")
     expect(page.locator("#site-bar [role=alert]")).to_be_empty()
     page.context.close()
+
+
+def test_a_lesson_tries_its_recorded_race(browser: Browser, tmp_path: Path) -> None:
+    page = browser.new_page(locale="en-US")
+    page.goto(export(tmp_path / "site").as_uri())
+    listed = page.locator("#site-bar option").count()
+    page.click(".learn-toggle")
+    page.click("#learn [data-ref=next]")
+    expect(page.locator("#learn [data-ref=claim]")).not_to_be_empty()
+    page.click("#learn [data-try] >> nth=0")
+    expect(page.locator("[data-ref=asked]")).to_contain_text("The capital of France is")
+    assert page.url.endswith("#race=10-capital")
+    assert page.locator("#site-bar option").count() == listed
+    assert violations(page) == []
+    page.context.close()
