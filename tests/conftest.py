@@ -13,25 +13,6 @@ settings.register_profile(
 settings.load_profile("repository")
 
 
-_ONE_AFTER_THE_OTHER = ("browser", "integration")
-"""Folders whose tests share what is dear to make, a browser and the embedded target: one worker runs them all."""
-
-
-def pytest_configure() -> None:
-    """A worker has a core to itself."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        torch.set_num_threads(1)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Says to the distribution which tests stay together."""
-    for item in items:
-        folder = item.path.parent.name
-        if folder in _ONE_AFTER_THE_OTHER:
-            item.add_marker(pytest.mark.xdist_group(folder))
-
-
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Tiny models need one core."""

@@ -65,9 +65,9 @@ def test_figures_are_the_traces_and_keys_go_token_by_token(open_page: OpenPage, 
     url, trace = address
     page = open_page(url=url)
     play_to_the_end(page)
-    assert page.get_attribute("[data-ref=look]", "aria-expanded") == "false"
-    page.click("[data-ref=look]")
-    assert page.get_attribute("[data-ref=look]", "aria-expanded") == "true"
+    assert page.get_attribute(".race [data-ref=look]", "aria-expanded") == "false"
+    page.click(".race [data-ref=look]")
+    assert page.get_attribute(".race [data-ref=look]", "aria-expanded") == "true"
     for place in [i for i, event in enumerate(rounds_of(trace)) if event.num_rejected][:3]:
         event = rounds_of(trace)[place]
         page.evaluate(
@@ -104,14 +104,14 @@ def test_figures_are_the_traces_and_keys_go_token_by_token(open_page: OpenPage, 
     assert violations(page) == []
     page.keyboard.press("Escape")
     expect(page.locator("[data-ref=inside]")).to_be_hidden()
-    expect(page.locator("[data-ref=look]")).to_be_focused()
+    expect(page.locator(".race [data-ref=look]")).to_be_focused()
 
 
 def test_all_rounds_show_each_verdict_and_open_its_token(open_page: OpenPage, address: tuple[str, Trace]) -> None:
     url, trace = address
     page = open_page(url=url, viewport={"width": 390, "height": 844})
     play_to_the_end(page)
-    page.click("[data-ref=look]")
+    page.click(".race [data-ref=look]")
     page.click("[data-ref=viewRounds]")
     lines = page.eval_on_selector_all(
         ".rounds-line", "(lines) => lines.map((one) => one.querySelectorAll('.a').length)"
@@ -144,13 +144,13 @@ def test_a_long_race_opens_and_steps_as_a_short_one(open_page: OpenPage, address
         if name == "long":
             pick(page, "long")
             assert page.locator("[data-lane=plain] .tok").count() == NUM_LONG
-        work.append([page.evaluate(COUNT_WORK, f"[data-ref={ref}]") for ref in ("look", "back", "tokenBack", "step")])
+        work.append([page.evaluate(COUNT_WORK, f".race [data-ref={ref}]") for ref in ("look", "back", "tokenBack", "step")])
         page.click("[data-ref=viewRounds]")
         num_cells = page.locator(".rounds-line .cell").count()
         page.click("[data-ref=viewToken]")
         assert page.evaluate(COUNT_WORK, "[data-ref=viewRounds]") == 0, "built once"
         page.click("[data-ref=viewToken]")
-        page.click("[data-ref=look]")
+        page.click(".race [data-ref=look]")
     assert num_cells > NUM_LONG
     assert max(max(one) for one in work) < 300
 
@@ -164,7 +164,7 @@ def test_numbers_are_kept_only_while_someone_looks(
     asked = []
     for number, is_open in enumerate((False, True, False), 1):
         if page.locator("[data-ref=inside]").is_visible() != is_open:
-            page.click("[data-ref=look]")
+            page.click(".race [data-ref=look]")
             page.wait_for_timeout(300)
         page.click("#race-button")
         for _ in range(200):
