@@ -5,6 +5,7 @@ The first run fetches and converts the target (a minute or two); SPECDEMO_CACHE 
 
 from collections.abc import Sequence
 from functools import cache
+from itertools import cycle
 
 import pytest
 import torch
@@ -108,7 +109,7 @@ def test_the_length_cap_is_met_exactly(max_new_tokens: int) -> None:
 def test_coupled_ids_are_plain_samplings(temperature: float, seed: int) -> None:
     chosen = {"temperature": temperature, "seed": seed, "rule": "coupled", "max_new_tokens": 16}
     expected = answer(decoded("none", PROMPTS[seed % 2], **chosen))
-    for spec, k in zip(SPECS, (8, 7, 4, 3, 5, 3, 1, 6, 5, 2, 5, 6, 2), strict=True):
+    for spec, k in zip(SPECS, cycle((8, 7, 4, 3, 5, 1, 6, 2)), strict=False):
         assert answer(decoded(spec, PROMPTS[seed % 2], num_draft_tokens=k, **chosen)) == expected, spec
 
 
