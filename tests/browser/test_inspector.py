@@ -144,7 +144,9 @@ def test_a_long_race_opens_and_steps_as_a_short_one(open_page: OpenPage, address
         if name == "long":
             pick(page, "long")
             assert page.locator("[data-lane=plain] .tok").count() == NUM_LONG
-        work.append([page.evaluate(COUNT_WORK, f".race [data-ref={ref}]") for ref in ("look", "back", "tokenBack", "step")])
+        work.append(
+            [page.evaluate(COUNT_WORK, f".race [data-ref={ref}]") for ref in ("look", "back", "tokenBack", "step")]
+        )
         page.click("[data-ref=viewRounds]")
         num_cells = page.locator(".rounds-line .cell").count()
         page.click("[data-ref=viewToken]")

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from specdemo.ui.form import FIELDS
+from specdemo.ui.form import PAGE_FIELDS
 from specdemo.ui.layout import build_page, launch_options
 from specdemo.ui.room import Room
 from tests.fakes_ui import ScriptedSource
@@ -32,6 +32,7 @@ FORM: dict[str, Any] = {
     "system": "",
     "raw": False,
     "precision": "auto",
+    "evidence": False,
 }
 
 
@@ -69,7 +70,7 @@ class Student:
 
     def form(self) -> list[Any]:
         values = {**FORM, "prompt": f"{self.mark} asks", "k": self.k}
-        return [None, *(values[name] for name in FIELDS)]
+        return [None, *(values[name] for name in PAGE_FIELDS)]
 
 
 @pytest.fixture

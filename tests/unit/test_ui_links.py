@@ -20,7 +20,7 @@ from tests.fakes_ui import HOSTILE, ScriptedSource
 with gr.Blocks():
     SIDEBAR = build_sidebar(load_prompts(), [])
 DRAFTERS = tuple(info.name for info in ScriptedSource().drafters())
-KNOWN = {name: field_of(component) for name, component in SIDEBAR.fields.items()}
+KNOWN = {name: field_of(SIDEBAR.fields[name]) for name in FIELDS}
 KNOWN["drafter"] = Field("choice", None, choices=DRAFTERS)
 DEFAULTS = {**{name: field.default for name, field in KNOWN.items()}, "drafter": "quantized"}
 
