@@ -19,7 +19,7 @@ function show() {
   // A planted mistake is a sampling proof by itself: what was chosen says under which heading it stands.
   const kind = view.mistake ? "mistakes" : view.proof;
   const isShown = view.state !== "idle" && kind === chosen;
-  setText(refs.what, say(`what_${chosen}`, { top_k: TOP_K, alpha: "0.000001" }));
+  setText(refs.what, say(`what_${chosen}`, { top_k: TOP_K, alpha: ALPHA }));
   showVerdict(isShown);
   const isSample = isShown && Boolean(view.comparisons);
   refs.charts.hidden = !isSample;
@@ -63,7 +63,7 @@ function verdictTexts() {
   const key = `${view.verdict}_${kind}`;
   if (kind === "greedy" || kind === "seeds") return answersVerdict(key);
   const { n, p } = view.samples.at(-1);
-  const values = { n, p: shortNumber(p, 3), alpha: "0.000001" };
+  const values = { n, p: shortNumber(p, 3), alpha: ALPHA };
   if (key === "red_planted") return [`${say("red_sampling")}: ${mistakeName(view.mistake)}`, say("red_sampling_detail", values)];
   if (key === "red_sampling" && view.rule === "typical") return [say("red_typical"), say("red_sampling_detail", values)];
   return [say(key), say(`${key}_detail`, values)];

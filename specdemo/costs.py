@@ -38,14 +38,19 @@ _Task = Callable[[], object]
 
 def pass_costs(engine: Engine) -> tuple[tuple[int, float], ...]:
     """(width, seconds) of whole passes, for a page that waits: about a second on two cores."""
-    tasks = {width: task for (what, width), task in _pass_tasks(engine).items() if what == "pass"}
-    spent = _medians(engine, tasks, range(_FEW_TURNS))
+    spent = _medians(engine, _whole_passes(engine), range(_FEW_TURNS))
     return tuple((width, spent[width]) for width in WIDTHS)
 
 
 def profile(engine: Engine, drafters: Sequence[str], track: _Track) -> dict[str, Any]:
     """Measure; the document is plain JSON, laid out like that of `bench.run`."""
-    tasks = {**_pass_tasks(engine), **_draft_tasks(engine, drafters), "reading the weights": _read_task(engine)}
+    passes: dict[Any, _Task] = {("pass", width): task for width, task in _whole_passes(engine).items()}
+    tasks = {
+        **passes,
+        **_pass_parts(engine),
+        **_draft_tasks(engine, drafters),
+        "reading the weights": _read_task(engine),
+    }
     spent = _medians(engine, tasks, track(range(_TURNS), "Measuring"))
     return {
         "title": f"{engine.target.name}: what a pass costs",
@@ -69,8 +74,8 @@ def _medians(engine: Engine, tasks: Mapping[Any, _Task], turns: Iterable[int]) -
     return {name: median(values) for name, values in seconds.items()}
 
 
-def _pass_tasks(engine: Engine) -> dict[Any, _Task]:
-    """By (part, width): whole passes, and where the pass is the compiled one, its products and its head alone."""
+def _whole_passes(engine: Engine) -> dict[int, _Task]:
+    """By width, behind some context."""
     lm = engine.target.lm
     session = lm.open()
     ids = [index % lm.vocab_size for index in range(_CONTEXT)]
@@ -80,7 +85,13 @@ def _pass_tasks(engine: Engine) -> dict[Any, _Task]:
         session.forward(ids[:width], width)
         session.crop(_CONTEXT)
 
-    tasks: dict[Any, _Task] = {("pass", width): lambda width=width: run(width) for width in WIDTHS}
+    return {width: lambda width=width: run(width) for width in WIDTHS}
+
+
+def _pass_parts(engine: Engine) -> dict[Any, _Task]:
+    """By (part, width): where the pass is the compiled one, its products and its head alone."""
+    lm = engine.target.lm
+    tasks: dict[Any, _Task] = {}
     if isinstance(lm, LlamaLM) and (compiled := lm.compiled) and compiled.is_float32:
         for width in WIDTHS:
             hidden = torch.ones(width, lm.embedding.shape[1])

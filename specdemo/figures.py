@@ -14,7 +14,7 @@ from specdemo.events import Round, Started
 from specdemo.metrics import Summary, ratio, summarize
 from specdemo.metrics import speedup as speedup_of
 from specdemo.race import LANES
-from specdemo.theory import expected_tokens_per_round
+from specdemo.theory import expected_in_race
 from specdemo.traces import Trace
 
 REFERENCE = re.compile(r"\{([\w-]+)\.(?:(plain)\.)?(\w+)\}")
@@ -33,9 +33,9 @@ class LaneFigures:
         self.started = next(event for event in events if isinstance(event, Started))
         self.summary = summarize(events)
         self.plain: Summary = summarize(trace.events("plain"))
-        settings = trace.request["settings"]
-        self.num_draft_tokens = int(settings["num_draft_tokens"])
-        self.temperature = float(settings["temperature"])
+        self._settings = trace.request["settings"]
+        self.num_draft_tokens = int(self._settings["num_draft_tokens"])
+        self.temperature = float(self._settings["temperature"])
 
     @property
     def num_discarded(self) -> int:
@@ -46,8 +46,7 @@ class LaneFigures:
     @property
     def expected(self) -> float | None:
         """Tokens per round by the formula, from the race's own alpha and K."""
-        alpha = self.summary.alpha
-        return None if alpha is None else expected_tokens_per_round(alpha, self.num_draft_tokens)
+        return expected_in_race(self.summary.alpha, self._settings)
 
     @property
     def megabytes_per_pass(self) -> float | None:

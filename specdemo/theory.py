@@ -4,7 +4,8 @@ Pure arithmetic on an acceptance probability and on measured costs; knows no mod
 Source: Leviathan et al., "Fast Inference from Transformers via Speculative Decoding", 2211.17192, section 3.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 Cost = Callable[[int], float] | Sequence[float]
 """Cost of n tokens, in units of a one-token target pass: a function of n, or a sequence with the value at index n."""
@@ -22,6 +23,14 @@ def expected_tokens_per_round(alpha: float, num_draft_tokens: int) -> float:
     if num_draft_tokens < 0:
         raise ValueError(f"K is {num_draft_tokens}; it must be 0 or more.")
     return sum(alpha**i for i in range(num_draft_tokens + 1))
+
+
+def expected_in_race(alpha: float | None, settings: Mapping[str, Any]) -> float | None:
+    """The same for a race by its settings and its measured alpha; None without one, or where K adapts."""
+    k = settings.get("num_draft_tokens")
+    if alpha is None or not isinstance(k, int) or settings.get("schedule") != "constant":
+        return None
+    return expected_tokens_per_round(alpha, k)
 
 
 def expected_speedup(alpha: float, num_draft_tokens: int, draft_cost: Cost, verify_cost: Cost) -> float:

@@ -9,15 +9,14 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaForCausalLM, LlamaModel
 
 from specdemo.train.batches import Batch
 from specdemo.train.export import write_folder
-from specdemo.train.losses import distance, is_agreed, run_lengths
+from specdemo.train.next_token import NextTokenStudent
 
 READS_HIDDEN = False
 _FIRST_LAYERS = [0, 1, 28, 29]
@@ -39,7 +38,7 @@ def make(target: LlamaForCausalLM, vocabulary: Tensor, options: Namespace) -> "D
     return student
 
 
-class DraftModel(nn.Module):
+class DraftModel(NextTokenStudent):
     """Embeddings and head stay the target's and frozen; layers and final norm learn."""
 
     def __init__(self, target: LlamaForCausalLM, layers: Sequence[int], vocabulary: Tensor) -> None:
@@ -59,20 +58,11 @@ class DraftModel(nn.Module):
         self.register_buffer("vocabulary", vocabulary)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits (P, C) at the places of the batch's labels."""
+        """See NextTokenStudent."""
         embedded = F.embedding(batch.ids, self.embedding)
         # Conversations are padded behind, where a causal pass never looks: no mask is needed.
         hidden = self.body(inputs_embeds=embedded).last_hidden_state
         return F.linear(hidden[batch.labels.rows, batch.labels.columns].bfloat16(), self.head).float()
-
-    def loss(self, batch: Batch, sharpness: float, tv_share: float) -> Tensor:
-        """The distance from the target; see losses."""
-        return distance(self(batch), *batch.labels.step(0), sharpness, tv_share)
-
-    @torch.no_grad()
-    def accepted_lengths(self, batch: Batch, num_drafts: int) -> Tensor:
-        """How many greedy drafts a round at each place accepts. -> (P,)."""
-        return run_lengths(is_agreed(self(batch), *batch.labels.step(0)), batch.labels.rows, num_drafts)
 
     def save(self, folder: Path) -> None:
         """Write the layout that specdemo.drafters.draft_model reads."""

@@ -18,7 +18,7 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 
 from specdemo.train.batches import Batch
 from specdemo.train.export import word_offsets, write_folder
-from specdemo.train.losses import distance, is_agreed, run_lengths
+from specdemo.train.next_token import NextTokenStudent
 from specdemo.train.unrolled import copy_norm
 
 READS_HIDDEN = False
@@ -34,7 +34,7 @@ def make(target: LlamaForCausalLM, vocabulary: Tensor, options: Namespace) -> "E
     return EarlyExit(target, vocabulary, options.exit_layer, options.width)
 
 
-class EarlyExit(nn.Module):
+class EarlyExit(NextTokenStudent):
     """The target's first layers, which stay as they are, and the exit behind them, which learns."""
 
     def __init__(self, target: LlamaForCausalLM, vocabulary: Tensor, exit_layer: int, width: int) -> None:
@@ -57,22 +57,13 @@ class EarlyExit(nn.Module):
         self.register_buffer("vocabulary", vocabulary)
 
     def forward(self, batch: Batch) -> Tensor:
-        """Logits (P, C) at the places of the batch's labels."""
+        """See NextTokenStudent."""
         with torch.no_grad():
             # Conversations are padded behind, where a causal pass never looks: no mask is needed.
             hidden = self.body(batch.ids).last_hidden_state
         x = hidden[batch.labels.rows, batch.labels.columns].float()
         x = x + self.mlp(self.input_norm(x))
         return F.linear(self.norm(x).bfloat16(), self.head).float()
-
-    def loss(self, batch: Batch, sharpness: float, tv_share: float) -> Tensor:
-        """The distance from the target; see losses."""
-        return distance(self(batch), *batch.labels.step(0), sharpness, tv_share)
-
-    @torch.no_grad()
-    def accepted_lengths(self, batch: Batch, num_drafts: int) -> Tensor:
-        """How many greedy drafts a round at each place accepts. -> (P,)."""
-        return run_lengths(is_agreed(self(batch), *batch.labels.step(0)), batch.labels.rows, num_drafts)
 
     def save(self, folder: Path) -> None:
         """Write what was learnt, and which of the target's words the exit leads to."""

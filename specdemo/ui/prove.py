@@ -9,7 +9,7 @@ import gradio as gr
 
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.prompts import load_prompts
-from specdemo.proofs import MISTAKES, PROOFS, PROVED_RULES, TOP_K
+from specdemo.proofs import ALPHA, MISTAKES, PROOFS, PROVED_RULES, TOP_K
 from specdemo.race import EventSource
 from specdemo.ui.prove_handlers import EACH, ProofRecord, ProveHandlers
 from specdemo.ui.prove_wire import IDLE_PROOF
@@ -118,5 +118,6 @@ def _constants() -> str:
         "DRAFTERS": {language: drafter_names(language) for language in PROVE},
         "SOURCES": SOURCES,
         "TOP_K": TOP_K,
+        "ALPHA": f"{ALPHA:f}",
     }
     return "\n".join(f"const {name} = {json.dumps(value, ensure_ascii=False)};" for name, value in constants.items())

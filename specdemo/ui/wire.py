@@ -16,7 +16,7 @@ from specdemo.events import Finished, Reading, Round, Started
 from specdemo.metrics import ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span
-from specdemo.theory import expected_tokens_per_round
+from specdemo.theory import expected_in_race
 from specdemo.traces import Trace, compare
 from specdemo.ui.evidence_wire import evidence_entry
 from specdemo.ui.head import race_head
@@ -164,13 +164,9 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
 
 
 def _expected(updates: Sequence[LaneUpdate], alpha: float | None) -> float | None:
-    """Tokens per round by the formula; None where K adapts, for which there is none."""
+    """Tokens per round by the formula."""
     started = (u.event for u in updates if u.lane == LANES[1] and isinstance(u.event, Started))
-    settings = next((event.settings for event in started), {})
-    k = settings.get("num_draft_tokens")
-    if alpha is None or not isinstance(k, int) or settings.get("schedule") != "constant":
-        return None
-    return expected_tokens_per_round(alpha, k)
+    return expected_in_race(alpha, next((event.settings for event in started), {}))
 
 
 def _note(note: str) -> str | list[Any]:

@@ -79,6 +79,14 @@ def source(served: tuple[ScriptedSource, str]) -> ScriptedSource:
     return served[0]
 
 
+def new_page(browser: Browser, complaints: list[str], **options: object) -> Page:
+    """A page in a context of its own, whose errors are complaints."""
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, "locale": "en-US", **options})
+    page = context.new_page()
+    page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+    return page
+
+
 @pytest.fixture
 def open_page(browser: Browser, source: ScriptedSource, served: tuple[ScriptedSource, str]) -> Iterator[OpenPage]:
     """Open the page in a context of its own. After the test: no error on the console, no request to elsewhere."""
@@ -86,10 +94,8 @@ def open_page(browser: Browser, source: ScriptedSource, served: tuple[ScriptedSo
     complaints: list[str] = []
 
     def open_one(query: str = "", url: str = served[1], **options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, "locale": "en-US", **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page = new_page(browser, complaints, **options)
+        contexts.append(page.context)
         page.on("console", lambda message: complaints.append(message.text) if _is_error(message) else None)
         page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
         page.on("request", lambda request: None if _is_local(request.url) else complaints.append(request.url))

@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from specdemo.export import export
 from specdemo.traces import load, save
 from specdemo.ui.texts_room import SITE
 from specdemo.ui.view_texts import VIEW
 from specdemo.ui.wire import verdict
-from tests.browser.conftest import recorded_race
+from tests.browser.conftest import new_page, recorded_race
 from tests.browser.test_access import violations
 from tests.browser.test_page import all_text, play_to_the_end
 from tests.fakes_ui import HOSTILE, ScriptedSource
@@ -32,13 +32,12 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def open_site(browser: Browser, traces: Path, tmp_path: Path) -> Iterator[OpenSite]:
     """Open the site by its file. After the test: nothing on the console, and no request but for files."""
     index = export(tmp_path / "my site", traces)
-    contexts, complaints = [], []
+    contexts: list[BrowserContext] = []
+    complaints: list[str] = []
 
     def open_one(behind: str = "", **options: object) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 720}, "locale": "en-US", **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page = new_page(browser, complaints, **options)
+        contexts.append(page.context)
         page.on("console", lambda message: complaints.append(message.text))
         page.on(
             "request",

@@ -29,3 +29,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         make_model("llama", seed, vocab_size=VOCAB_SIZE).save_pretrained(root / name)
         make_tokenizer().save_pretrained(root / name)
     return {"same": root / "same", "other": root / "other"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A saved target for the command line, with room for long prompts."""
+    path = tmp_path_factory.mktemp("target")
+    make_model(max_position_embeddings=4096).save_pretrained(path)
+    make_tokenizer().save_pretrained(path)
+    return str(path)

@@ -10,15 +10,7 @@ import pytest
 
 from specdemo import traces
 from specdemo.cli import _parser, main
-from tests.fakes import make_model, make_tokenizer
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("target")
-    make_model(max_position_embeddings=4096).save_pretrained(path)
-    make_tokenizer().save_pretrained(path)
-    return str(path)
+from tests.fakes import make_tokenizer
 
 
 def run_main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -19,7 +19,7 @@ from specdemo.sampling import Sampler
 from specdemo.settings import DecodeSettings
 from specdemo.target import Target
 from tests.contract.test_divergence import SkewedLM
-from tests.fakes import make_model, make_target, make_tokenizer
+from tests.fakes import make_target
 
 PROMPT = "abcabcabcabc"
 ASKED = {"prompts": (PROMPT,), "drafters": ("ngram:1-3", "early-exit:1"), "ks": (1, 3), "max_new_tokens": 12}
@@ -163,14 +163,6 @@ def test_closing_a_proof_ends_it(engine: Engine) -> None:
 def test_what_cannot_be_proved_is_one_sentence(changes: dict, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         asked(**{"proof": "sampling", **changes})
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> str:
-    path = tmp_path_factory.mktemp("target")
-    make_model(max_position_embeddings=4096).save_pretrained(path)
-    make_tokenizer().save_pretrained(path)
-    return str(path)
 
 
 def run_main(capsys: pytest.CaptureFixture[str], folder: str, *arguments: str) -> tuple[int, str, str]:

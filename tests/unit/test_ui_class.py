@@ -15,25 +15,11 @@ from specdemo.ui.form import PAGE_FIELDS
 from specdemo.ui.layout import build_page, launch_options
 from specdemo.ui.room import Room
 from tests.fakes_ui import ScriptedSource
+from tests.unit.test_ui_handlers import FORM
 
 NUM_STUDENTS = 30
-FORM: dict[str, Any] = {
-    "drafter": None,  # the first; a browser has the list once it has asked where the engine stands
-    "adaptive": False,
-    "temperature": 0,
-    "rule": "coupled",
-    "seed": 0,
-    "max_new_tokens": 16,
-    "top_p": 1,
-    "top_k": 0,
-    "min_p": 0,
-    "repetition_penalty": 1,
-    "stop": "",
-    "system": "",
-    "raw": False,
-    "precision": "auto",
-    "evidence": False,
-}
+# A browser has the drafters once it has asked where the engine stands; None is the first.
+STUDENTS_FORM: dict[str, Any] = {**FORM, "evidence": False, "drafter": None, "max_new_tokens": 16}
 
 
 @dataclass
@@ -69,7 +55,7 @@ class Student:
         return 1 + self.number % 4
 
     def form(self) -> list[Any]:
-        values = {**FORM, "prompt": f"{self.mark} asks", "k": self.k}
+        values = {**STUDENTS_FORM, "prompt": f"{self.mark} asks", "k": self.k}
         return [None, *(values[name] for name in PAGE_FIELDS)]
 
 
