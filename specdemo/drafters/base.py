@@ -1,7 +1,7 @@
 """The seam between the decode loop and every drafter family."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -49,3 +49,23 @@ class Drafter(Protocol):
         Read the prompt but its last token; `target_session` has just read it and holds its features. `sampler`
         gives draws the settings of the generation.
         """
+
+
+@runtime_checkable
+class BatchDrafter(Protocol):
+    """A drafter whose passes can serve several generations at once."""
+
+    def propose_many(self, asked: Sequence[tuple[DraftSession, int]]) -> list[Draft]:
+        """What `propose` gives for each (session, max_tokens)."""
+
+
+def propose_all(drafter: Drafter, asked: Sequence[tuple[DraftSession, int]]) -> list[Draft]:
+    """A draft for each (session, max_tokens), none where max_tokens is 0; one after the other where there is no way
+    to draft together.
+    """
+    drafting = [(session, max_tokens) for session, max_tokens in asked if max_tokens > 0]
+    if len(drafting) > 1 and isinstance(drafter, BatchDrafter):
+        drafts = iter(drafter.propose_many(drafting))
+    else:
+        drafts = (session.propose(max_tokens) for session, max_tokens in drafting)
+    return [next(drafts) if max_tokens > 0 else Draft(()) for _, max_tokens in asked]
