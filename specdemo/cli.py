@@ -148,6 +148,7 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
     add("--sweep", action="store_true", help="the full grid: all prompts, K 1 to 16, temperatures 0 0.5 1")
     add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
+    add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
 
 
@@ -203,6 +204,7 @@ def _export(arguments: argparse.Namespace) -> int:
 def _bench(arguments: argparse.Namespace) -> int:
     bench = import_module("specdemo.bench")
     plan = bench.make_plan(arguments)
+    batches = import_module("specdemo.batching").make_requests(arguments, plan.prompts)
     with loading_bar() as progress:
         check_precision(arguments.precision)
         engine = import_module("specdemo.engine").Engine.load(arguments.target, progress).at(arguments.precision)
@@ -210,6 +212,8 @@ def _bench(arguments: argparse.Namespace) -> int:
     if arguments.profile:
         drafters = list(dict.fromkeys(configuration.drafter for configuration in plan.configurations))
         document = import_module("specdemo.costs").profile(engine, drafters, track)
+    elif batches:
+        document = import_module("specdemo.batching").run(engine, batches, track)
     else:
         document = bench.run(engine, plan, track)
     Show().table(document)

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.catalog import (
     DRAFTER_LABELS,
     EMBEDDED_TARGET,
@@ -68,8 +69,7 @@ class LiveSource:
         check_prompt(request.prompt, request.system)
         _check_visitors_drafter(request.drafter)
         check_precision(request.precision)
-        if request.target != self._target:
-            raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
+        self._check_target(request.target)
         self._ready_engine().encode(request)
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
@@ -87,6 +87,15 @@ class LiveSource:
                 lambda: import_module("specdemo.proof").prove(self._ready_engine(), request)
             )
 
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        """See race.EventSource.batch."""
+        _check_visitors_drafter(request.drafter)
+        self._check_target(request.target)
+        with self._device_lock:
+            yield from self._device.iterate(
+                lambda: import_module("specdemo.batching").batch_updates(self._ready_engine(), request)
+            )
+
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""
         return self._ready_engine().at(request.precision).provenance(request.drafter)
@@ -97,6 +106,10 @@ class LiveSource:
         measure = import_module("specdemo.costs").pass_costs
         with self._device_lock:
             return PassCosts(self._device.submit(lambda: measure(engine)).result(), engine.provenance("none"))
+
+    def _check_target(self, name: str) -> None:
+        if name != self._target:
+            raise SettingsError(f"the target is {name!r}; this page runs {self._target}.")
 
     def _ready_engine(self) -> "Engine":
         if self._engine is None:

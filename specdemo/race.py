@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import SpecdemoError
 from specdemo.events import Event, Finished, Round, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
@@ -130,6 +131,9 @@ class EventSource(Protocol):
 
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
         """Run a proof; closing the iterator stops the work and frees what the proof held."""
+
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        """Measure one batch size after the other; closing the iterator stops the work and frees what it held."""
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""

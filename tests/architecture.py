@@ -14,7 +14,20 @@ PACKAGE = "specdemo"
 LAYERS = {
     **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
     **dict.fromkeys(
-        ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
+        (
+            "metrics",
+            "race",
+            "traces",
+            "spans",
+            "theory",
+            "reports",
+            "stopping",
+            "schedule",
+            "prompts",
+            "proofs",
+            "batches",
+        ),
+        1,
     ),
     **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(("figures", "lessons"), 1),
@@ -29,6 +42,7 @@ LAYERS = {
             "kernels",
             "llama",
             "llama_layers",
+            "llama_session",
             "gguf_index",
             "four_bit",
             "chat",
@@ -41,7 +55,9 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof"), 5),
+    **dict.fromkeys(
+        ("engine", "live", "device", "divergence", "costs", "baselines", "bench", "batching", "train", "proof"), 5
+    ),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2

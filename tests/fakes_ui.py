@@ -4,14 +4,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import ModelError, PromptError
 from specdemo.events import Event, Finished, Reading, Round, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest, race
 from specdemo.spans import Span, Status
+from tests.fakes_batches import scripted_batches
 from tests.fakes_proofs import scripted_proof
+
+Update = TypeVar("Update")
 
 TARGET_SECONDS = 0.032
 DRAFT_SECONDS = 0.006
@@ -127,12 +131,18 @@ class ScriptedSource:
                 self.closed += 1
 
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
+        yield from self._counted(scripted_proof(request))
+
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        yield from self._counted(scripted_batches(request))
+
+    def _counted(self, updates: Iterator[Update]) -> Iterator[Update]:
         with self._lock:
             self.started += 1
             self.running += 1
             self.most_running = max(self.most_running, self.running)
         try:
-            for update in scripted_proof(request):
+            for update in updates:
                 time.sleep(self.seconds_per_update)
                 yield update
         finally:
