@@ -16,8 +16,7 @@ LAYERS = {
     **dict.fromkeys(
         ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
     ),
-    **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
-    **dict.fromkeys(("figures", "lessons"), 1),
+    **dict.fromkeys(("prompt_set", "sweeps", "sweep_file", "points", "spread", "counterfactual", "advice"), 1),
     **dict.fromkeys(
         (
             "target",
@@ -41,7 +40,9 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof"), 5),
+    **dict.fromkeys(
+        ("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof", "tune"), 5
+    ),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
