@@ -17,6 +17,8 @@ LAYERS = {
         ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
     ),
     **dict.fromkeys(("prompt_set", "sweeps", "sweep_file", "points", "spread", "counterfactual", "advice"), 1),
+    **dict.fromkeys(("figures", "lessons"), 1),
+    **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(
         (
             "target",
