@@ -32,7 +32,18 @@ LAYERS = {
         1,
     ),
     **dict.fromkeys(
-        ("prompt_set", "sweeps", "sweep_file", "points", "spread", "counterfactual", "advice", "sweep_report"), 1
+        (
+            "prompt_set",
+            "sweeps",
+            "sweep_file",
+            "points",
+            "spread",
+            "counterfactual",
+            "advice",
+            "sweep_report",
+            "stretches",
+        ),
+        1,
     ),
     **dict.fromkeys(("figures", "lessons"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),

@@ -20,6 +20,8 @@ from specdemo.errors import ModelError, SpecdemoError
 from specdemo.points import Point, points
 from specdemo.prompt_set import SweepPrompt
 from specdemo.race import RaceRequest
+from specdemo.spread import Interval
+from specdemo.stretches import stretch_interval
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepRequest
 from specdemo.tune.heats import run_lanes
 from specdemo.tune.trials import Trial
@@ -58,7 +60,7 @@ def advise(engine: Engine, request: AdviceRequest) -> Iterator[AdviceUpdate]:
         drafter=best.drafter if best else NONE,
         k=best.k if best else 0,
         speedup=best.speedup if best else None,
-        interval=best.interval if best else None,
+        interval=_interval(best, estimates, results) if best else None,
         reason=reason,
         estimates=estimates,
         every=tuple(every),
@@ -138,6 +140,12 @@ def _points(
         for place, one in enumerate(chosen, 1)
     ]
     return tuple(sorted(points(sweep, heats), key=lambda point: -(point.speedup or 0.0)))
+
+
+def _interval(best: Point, chosen: Sequence[Estimate], results: Sequence[dict[int, tuple]]) -> Interval | None:
+    """Over the prompts, or over stretches of their answers where prompts are too few."""
+    place = next(place for place, one in enumerate(chosen, 1) if one.drafter == best.drafter)
+    return best.interval or stretch_interval([(lanes[PLAIN], lanes[place]) for lanes in results])
 
 
 def _race_request(request: AdviceRequest, prompt: str, drafter: str, k: int) -> RaceRequest:
