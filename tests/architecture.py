@@ -56,7 +56,9 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof"), 5),
+    **dict.fromkeys(
+        ("engine", "live", "device", "divergence", "costs", "baselines", "bench", "memory", "train", "proof"), 5
+    ),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
