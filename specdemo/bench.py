@@ -14,6 +14,7 @@ from specdemo.baselines import Baseline
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.engine import Engine
 from specdemo.errors import SettingsError
+from specdemo.memory_use import MemoryUse
 from specdemo.metrics import summarize
 from specdemo.points import points
 from specdemo.prompt_set import SweepPrompt, load_prompt_set, read_prompt_file
@@ -68,9 +69,13 @@ def run(engine: Engine, plan: Plan, report: Report) -> dict[str, Any]:
     kept = SweepFile(plan.path, request, provenance) if plan.path else None
     results = list(kept.results) if kept else []
     versus = _Versus(engine, request) if plan.is_against_transformers else None
+    memory: list[dict[str, Any]] = []
     is_interrupted = False
     try:
         for update in run_sweep(engine, request, tuple(results), plan.seconds):
+            if isinstance(update, MemoryUse):
+                memory.append(update.to_dict())
+                continue
             if isinstance(update, SweepProgress):
                 report(_sentence(update), update.num_done / max(update.num_all, 1))
                 continue
@@ -81,7 +86,8 @@ def run(engine: Engine, plan: Plan, report: Report) -> dict[str, Any]:
                 versus.add(update)
     except KeyboardInterrupt:
         is_interrupted = True
-    document = sweep_document(request, results, provenance) | {"is_interrupted": is_interrupted}
+    document = sweep_document(request, results, provenance)
+    document |= {"memory": memory, "is_interrupted": is_interrupted}
     if versus:
         document["columns"] += VERSUS_COLUMNS
         document["caption"] += _VERSUS_CAPTION

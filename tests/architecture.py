@@ -42,6 +42,7 @@ LAYERS = {
             "advice",
             "sweep_report",
             "stretches",
+            "memory_use",
         ),
         1,
     ),
@@ -70,7 +71,7 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench"), 5),
+    **dict.fromkeys(("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory"), 5),
     **dict.fromkeys(("train", "proof", "tune"), 5),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),
 }

@@ -5,7 +5,9 @@ n-gram is kept, and only where it differs from what the shorter n-gram says, so 
 0.6 MB. Shapes: N entries.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +33,10 @@ class NgramTable:
     def __init__(self, keys: NDArray[np.uint32], tokens: NDArray[np.unsignedinteger]) -> None:
         self._keys, self._tokens = keys, tokens
         self._winners = dict(zip(keys.tolist(), tokens.tolist(), strict=True))
-        self.memory_bytes = keys.nbytes + tokens.nbytes
+        entries = chain.from_iterable(self._winners.items())
+        self.memory_bytes = (
+            keys.nbytes + tokens.nbytes + sys.getsizeof(self._winners) + sum(map(sys.getsizeof, entries))
+        )
 
     @classmethod
     def from_winners(cls, winners: Mapping[tuple[int, ...], int]) -> "NgramTable":
@@ -86,6 +91,10 @@ class TextThenTable:
     def forget(self) -> None:
         """See ngram_walk.Successors."""
         self._index.clear()
+
+    def bytes_of(self, num_tokens: int) -> int:
+        """See ngram_walk.Successors."""
+        return self._index.bytes_of(num_tokens)
 
 
 def hash_of(ngram: Sequence[int]) -> int:

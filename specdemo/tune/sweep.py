@@ -6,6 +6,7 @@ from functools import cache
 
 from specdemo.engine import Engine
 from specdemo.events import Started
+from specdemo.memory import memory_of, reset_peak
 from specdemo.metrics import summarize
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepProgress, SweepRequest, SweepUpdate
 from specdemo.tune.heats import lane_request, run_heat
@@ -26,11 +27,13 @@ def run_sweep(
     left = [heat for heat in heats if heat not in finished]
     for heat in left[:: len(request.drafters)]:
         engine.encode(lane_request(request, heat, PLAIN))
+    reset_peak(engine.target.lm.device)
     for drafter in request.drafters:
         engine.drafter(drafter)
     progress = SweepProgress(len(heats) - len(left), len(heats))
     yield progress
     forecast = yield from _tried(engine, request, progress)
+    yield from (memory_of(engine, drafter, forecast.longest) for drafter in request.drafters)
     spent = 0.0
     for index, heat in enumerate(left):
         progress = SweepProgress(len(heats) - len(left) + index, len(heats), forecast.seconds(left[index:]))
@@ -95,6 +98,12 @@ class _Forecast:
         self._foreseen = self._taken = 0.0
         self._engine = engine
         self._num_read = cache(self._encoded_length)
+
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt with a whole answer."""
+        num_prompts = len(self._request.prompts)
+        return max(map(self._num_read, range(num_prompts))) + self._request.max_new_tokens
 
     def seconds(self, heats: Sequence[Heat]) -> float:
         """Of heats to come."""
