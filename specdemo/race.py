@@ -3,22 +3,25 @@
 Pure Python and no sleep: who shows a race decides how fast it plays.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from specdemo.advice import AdviceRequest, AdviceUpdate
 from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import SpecdemoError
 from specdemo.events import Event, Finished, Round, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.settings import DecodeSettings
 from specdemo.spans import Span
+from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 
 LANES = ("plain", "speculative")
+LaneName = TypeVar("LaneName")
 
 
-def race(lanes: Mapping[str, Iterator[Event]]) -> Iterator[tuple[str, Event]]:
+def race(lanes: Mapping[LaneName, Iterator[Event]]) -> Iterator[tuple[LaneName, Event]]:
     """Merge generations: always advance the lane whose own clock is lowest, the earlier one on a tie.
 
     A lane that raises a SpecdemoError ends as `failed` with its sentence and the others go on. Closing this iterator
@@ -132,8 +135,22 @@ class EventSource(Protocol):
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
         """Run a proof; closing the iterator stops the work and frees what the proof held."""
 
+    def sweep(
+        self, request: SweepRequest, done: Sequence[HeatResult] = (), seconds: float | None = None
+    ) -> Iterator[SweepUpdate]:
+        """Run the heats that are not done, in `seconds` at most; people who race go first, between any two rounds.
+
+        The first update says how long it will take. Closing the iterator stops the work; a heat is whole or not there.
+        """
+
+    def advise(self, request: AdviceRequest) -> Iterator[AdviceUpdate]:
+        """Find out which drafter and K pay, or that none does; the last update is the Advice."""
+
     def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
-        """Measure one batch size after the other; closing the iterator stops the work and frees what it held."""
+        """Measure one batch size after the other; people who race go first, between any two rounds.
+
+        Closing the iterator stops the work and frees what it held.
+        """
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""

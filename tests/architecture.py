@@ -24,13 +24,31 @@ LAYERS = {
             "stopping",
             "schedule",
             "prompts",
+            "prompt_set",
+            "engine_settings",
+            "engine_texts",
             "proofs",
             "batches",
         ),
         1,
     ),
-    **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
+    **dict.fromkeys(
+        (
+            "prompt_set",
+            "sweeps",
+            "sweep_file",
+            "points",
+            "spread",
+            "counterfactual",
+            "advice",
+            "sweep_report",
+            "stretches",
+            "memory_use",
+        ),
+        1,
+    ),
     **dict.fromkeys(("figures", "lessons"), 1),
+    **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(
         (
             "target",
@@ -56,9 +74,10 @@ LAYERS = {
     ),
     "decoding": 4,
     **dict.fromkeys(
-        ("engine", "live", "device", "divergence", "costs", "baselines", "bench", "batching", "train", "proof"), 5
+        ("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "batching", "memory"), 5
     ),
-    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
+    **dict.fromkeys(("train", "proof", "tune"), 5),
+    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}

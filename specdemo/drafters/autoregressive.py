@@ -35,6 +35,10 @@ class AutoregressiveDrafter:
             session.adopt(target_session)
         return AutoregressiveSession(self.lm, session, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The model's keys and values."""
+        return self.lm.cache_bytes(num_tokens)
+
     def propose_many(self, asked: Sequence[tuple["AutoregressiveSession", int]]) -> list[Draft]:
         """See drafters.base.BatchDrafter; one after the other where the model's passes serve one sequence only."""
         lm, sessions = self.lm, [session for session, _ in asked]

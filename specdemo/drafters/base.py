@@ -50,6 +50,9 @@ class Drafter(Protocol):
         gives draws the settings of the generation.
         """
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """What a session holds of a text of so many tokens, besides the target's own cache."""
+
 
 @runtime_checkable
 class BatchDrafter(Protocol):

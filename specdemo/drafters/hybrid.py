@@ -35,6 +35,10 @@ class HybridDrafter:
         first = self.ngram.open(target_session, prompt_ids, sampler)
         return HybridSession(first, self.model.open(target_session, prompt_ids, sampler))
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Both sessions'."""
+        return self.ngram.cache_bytes(num_tokens) + self.model.cache_bytes(num_tokens)
+
     def propose_many(self, asked: Sequence[tuple["HybridSession", int]]) -> list[Draft]:
         """See drafters.base.BatchDrafter; only the sessions without a copy go through the model."""
         copies = [session.first.propose(max_tokens) for session, max_tokens in asked]
