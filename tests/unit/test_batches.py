@@ -36,7 +36,7 @@ def test_a_crossing_lies_between_a_size_that_pays_and_the_next_one_that_does_not
     assert "\n" not in sentence
 
 
-@given(st.floats(0.1, 3.0), st.floats(1.01, 15.9) | st.sampled_from([0.5, 20.0]))
+@given(st.floats(0.01, 0.19), st.floats(1.01, 15.9) | st.sampled_from([0.5, 20.0]))
 def test_a_speedup_that_falls_evenly_with_each_doubling_crosses_where_it_is_one(fall: float, at: float) -> None:
     points = curve({size: 1.0 + fall * math.log2(at / size) for size in BATCH_SIZES})
     found = crossing(points)
