@@ -14,7 +14,20 @@ PACKAGE = "specdemo"
 LAYERS = {
     **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
     **dict.fromkeys(
-        ("metrics", "race", "traces", "spans", "theory", "reports", "stopping", "schedule", "prompts", "proofs"), 1
+        (
+            "metrics",
+            "race",
+            "traces",
+            "spans",
+            "theory",
+            "reports",
+            "stopping",
+            "schedule",
+            "prompts",
+            "prompt_set",
+            "proofs",
+        ),
+        1,
     ),
     **dict.fromkeys(("prompt_set", "sweeps", "sweep_file", "points", "spread", "counterfactual", "advice"), 1),
     **dict.fromkeys(("figures", "lessons"), 1),
