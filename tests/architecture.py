@@ -25,6 +25,8 @@ LAYERS = {
             "schedule",
             "prompts",
             "prompt_set",
+            "engine_settings",
+            "engine_texts",
             "proofs",
         ),
         1,
