@@ -71,7 +71,18 @@ function showNote() {
     vain: number(row.drafted_in_vain, 0), passes: number(row.target_passes, 0),
     first: number(row.seconds_to_first_token, 3), plain: number(row.plain_seconds_to_first_token, 3),
   });
-  setText(refs.note, `${figures} ${say(gapReason(row))} ${costs}`);
+  setText(refs.note, [figures, say(gapReason(row)), costs, memoryText(row.drafter)].join(" "));
+}
+
+function memoryText(drafter) {
+  const use = view.memory?.[drafter];
+  if (!use) return "";
+  const megabytes = (bytes) => number(bytes / 1e6, bytes < 1e7 ? 1 : 0);
+  return say("memory_figures", {
+    target: megabytes(use.target_bytes), drafter: megabytes(use.drafter_bytes), tokens: use.num_tokens,
+    cache: megabytes(use.target_cache_bytes), more: megabytes(use.drafter_cache_bytes),
+    peak: use.peak_bytes == null ? "–" : megabytes(use.peak_bytes),
+  });
 }
 
 function gapReason(row) {

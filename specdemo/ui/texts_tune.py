@@ -1,5 +1,6 @@
 """The texts of the tab "Tune": `TUNE_LABELS` are Gradio's labels, `TUNE` the components' own and the handlers'."""
 
+from specdemo.ui.texts_tune_batch import BATCH, BATCH_LABELS
 from specdemo.ui.texts_tune_traditional import TUNE_LABELS_TRADITIONAL, TUNE_TRADITIONAL
 from specdemo.ui.texts_tune_views import COLUMNS, SWEEP, THEORY
 
@@ -183,5 +184,7 @@ TUNE: dict[str, dict[str, str]] = {
     "zh-TW": TUNE_TRADITIONAL,
 }
 for _language, _texts in TUNE.items():
+    TUNE_LABELS[_language] |= BATCH_LABELS[_language]
+    _texts |= BATCH[_language]
     # Kinds and languages of prompts have one name, in the settings and in the grid.
     _texts |= {key: text for key, text in TUNE_LABELS[_language].items() if key.startswith(("kind_", "language_"))}

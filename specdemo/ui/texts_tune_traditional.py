@@ -150,6 +150,8 @@ TUNE_TRADITIONAL: dict[str, str] = {
     "cost_figures": "每一百個詞元：白起草 {vain} 個，目標模型前向 {passes} "
     "次。首詞元 {first} 秒，沒有草稿模型時 {plain} "
     "秒。",
+    "memory_figures": "記憶體：目標模型的權重 {target} MB，草稿模型另占 {drafter} MB；{tokens} 個詞元的快取 {cache} "
+    "和 {more} MB。最高用量 {peak} MB。",
     "no_sweep": "無法掃描",
     "nothing_swept": "還沒有掃描。請開始一個，或開啟一個檔案。",
     "nothing_left": "這個掃描已全部測完。請開始另一個。",

@@ -122,6 +122,8 @@ SWEEP: dict[str, dict[str, str]] = {
         "cost_figures": "For a hundred tokens: {vain} drafted in vain, {passes} "
         "target passes. First token after {first} "
         "s, without a drafter {plain} s.",
+        "memory_figures": "Memory: the target's weights {target} MB, the drafter's {drafter} MB besides; caches of "
+        "{tokens} tokens {cache} and {more} MB. Most in use: {peak} MB.",
         "no_sweep": "This sweep cannot run",
         "nothing_swept": "There is no sweep yet. Start one, or open a file.",
         "nothing_left": "Everything of this sweep is measured. Start another one.",
@@ -160,6 +162,8 @@ SWEEP: dict[str, dict[str, str]] = {
         "gap_other": "这里两点都不成立：各位置的机会不同，一轮的草稿也可能少于 K 个。",
         "cost_figures": "每一百个词元：白起草 {vain} 个，目标模型前向 {passes} 次。首词元 {first} 秒，没有草稿模型时 "
         "{plain} 秒。",
+        "memory_figures": "内存：目标模型的权重 {target} MB，草稿模型另占 {drafter} MB；{tokens} 个词元的缓存 {cache} "
+        "和 {more} MB。最高用量 {peak} MB。",
         "no_sweep": "无法扫描",
         "nothing_swept": "还没有扫描。请开始一个，或打开一个文件。",
         "nothing_left": "这个扫描已全部测完。请开始另一个。",

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from specdemo.advice import Advice, AdviceRequest, AdviceStep, AdviceUpdate, Estimate
+from specdemo.memory_use import MemoryUse
 from specdemo.points import CategoryPoint, Point, points
 from specdemo.sweeps import HeatResult, SweepProgress, SweepRequest, SweepUpdate
 
 IDLE_ADVICE: dict[str, Any] = {"run": "", "state": "idle", "advice": None}
-IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": []}
+IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": [], "memory": {}}
+IDLE_BATCH: dict[str, Any] = {"run": "", "state": "idle", "points": [], "crossing": None}
 NO_GRID: dict[str, Any] = {"origin": "none", "cells": []}
 Group = tuple[float, str, str]
 
@@ -54,6 +56,7 @@ class SweepWire:
         self._heats: dict[Group, list[HeatResult]] = {}
         self._rows: dict[Group, list[dict[str, Any]]] = {}
         self._stale: set[Group] = set()
+        self._memory: dict[str, MemoryUse] = {}
         self._progress = SweepProgress(len(results), len(request.heats()))
         self.add(results)
         self._progress = SweepProgress(len(results), len(request.heats()))
@@ -63,6 +66,8 @@ class SweepWire:
         for update in updates:
             if isinstance(update, SweepProgress):
                 self._progress = update
+            elif isinstance(update, MemoryUse):
+                self._memory[update.drafter] = update
             else:
                 heat = update.heat
                 group = (heat.temperature, heat.rule, heat.drafter)
@@ -82,6 +87,7 @@ class SweepWire:
             "all": progress.num_all,
             "left": None if progress.seconds_left is None else round(progress.seconds_left),
             "points": [row for group in self._groups() for row in self._rows.get(group, [])],
+            "memory": {drafter: use.to_dict() for drafter, use in self._memory.items()},
             "message": message,
         }
 
@@ -97,7 +103,7 @@ class SweepWire:
 
 def point_row(point: Point) -> dict[str, Any]:
     """A point with its figures as short as they are shown."""
-    return {key: _short(value) for key, value in point.to_dict().items()}
+    return {key: short(value) for key, value in point.to_dict().items()}
 
 
 def machine_points(measured: Iterable[Point]) -> list[dict[str, Any]]:
@@ -107,11 +113,11 @@ def machine_points(measured: Iterable[Point]) -> list[dict[str, Any]]:
             "drafter": point.drafter,
             "k": point.k,
             "temperature": point.temperature,
-            "alpha": _short(point.alpha),
-            "draft": _short(point.draft_cost / point.k),
-            "verify": _short(point.verify_cost),
-            "tokens": _short(point.tokens_per_round),
-            "speedup": _short(point.speedup),
+            "alpha": short(point.alpha),
+            "draft": short(point.draft_cost / point.k),
+            "verify": short(point.verify_cost),
+            "tokens": short(point.tokens_per_round),
+            "speedup": short(point.speedup),
         }
         for point in measured
         if None not in (point.alpha, point.draft_cost, point.verify_cost, point.speedup)
@@ -133,10 +139,10 @@ def _cell(cell: CategoryPoint) -> dict[str, Any]:
         "k": point.k,
         "temperature": point.temperature,
         "prompts": point.num_prompts,
-        "acceptance": _short(point.acceptance_rate),
-        "tokens": _short(point.tokens_per_round),
-        "speedup": _short(point.speedup),
-        "interval": _short(point.interval),
+        "acceptance": short(point.acceptance_rate),
+        "tokens": short(point.tokens_per_round),
+        "speedup": short(point.speedup),
+        "interval": short(point.interval),
     }
 
 
@@ -144,8 +150,8 @@ def _advice(advice: Advice) -> dict[str, Any]:
     return {
         "drafter": advice.drafter,
         "k": advice.k,
-        "speedup": _short(advice.speedup),
-        "interval": _short(advice.interval),
+        "speedup": short(advice.speedup),
+        "interval": short(advice.interval),
         "reason": advice.reason,
         "estimates": [_estimate(one) for one in advice.estimates],
         "measured": [point_row(point) for point in advice.measured],
@@ -159,15 +165,15 @@ def _estimate(one: Estimate) -> dict[str, Any]:
     return {
         "drafter": one.drafter,
         "k": one.k,
-        "tokens": _short(one.tokens_per_round),
-        "draft": _short(one.draft_cost),
-        "verify": _short(one.verify_cost),
-        "speedup": _short(one.speedup),
+        "tokens": short(one.tokens_per_round),
+        "draft": short(one.draft_cost),
+        "verify": short(one.verify_cost),
+        "speedup": short(one.speedup),
     }
 
 
-def _short(value: Any) -> Any:
+def short(value: Any) -> Any:
     """Four digits of a figure, alone or in a list; anything else as it is."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
-    return [_short(one) for one in value] if isinstance(value, list | tuple) else value
+    return [short(one) for one in value] if isinstance(value, list | tuple) else value
