@@ -122,9 +122,9 @@ def _build_sweep() -> _Sweep:
             drafter = gr.Dropdown([], label=_t("shown_drafter"), elem_id="shown-drafter", min_width=150)
             temperature = gr.Dropdown([], label=_t("shown_temperature"), elem_id="shown-temperature", min_width=150)
         charts: dict[str, Any] = {}
-        for pair in (("speedup", "tokens"), ("heat", "positions")):
+        for group in (("speedup", "tokens"), ("costs", "positions"), ("heat",)):
             with gr.Row():
-                charts |= {name: gr.Plot(label=_t(f"plot_{name}"), min_width=300) for name in pair}
+                charts |= {name: gr.Plot(label=_t(f"plot_{name}"), min_width=300) for name in group}
     results = {"column": column, "drafter": drafter, "temperature": temperature, **charts}
     return _Sweep(fields, buttons, view, results)
 

@@ -5,6 +5,7 @@ Text and grid lines take their colours from tune.css, so that one figure is legi
 
 import json
 from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from gradio.components.plot import PlotData
@@ -20,6 +21,7 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon"
 # From worse than plain decoding over equal to better; light throughout, for black figures.
 _WORSE_TO_BETTER = [[0.0, "#f4a582"], [0.5, "#f7f7f7"], [1.0, "#80cdc1"]]
 _HEIGHT = 330
+_LEVEL_COLOUR = "#8a8f98"
 Trace = dict[str, Any]
 
 
@@ -33,27 +35,46 @@ class Charts:
         self._drafters = list(dict.fromkeys(point.drafter for point in measured))
 
     def speedup(self, temperature: float) -> PlotData:
-        """Speedup over K with its interval, a line for each drafter; 1 is plain decoding."""
-        traces = [
-            {
-                **self._line(name, line, [point.speedup for point in line]),
-                "error_y": _error(line),
-            }
-            for name, line in self._lines(temperature)
-        ]
+        """Speedup over K with its interval, a line for each drafter; 1 is plain decoding.
+
+        Dotted: what the formula makes of the measured alpha and the measured costs.
+        """
+        traces = []
+        for name, line in self._lines(temperature):
+            measured = self._line(name, line, [point.speedup for point in line])
+            traces += [measured | {"error_y": _error(line)}]
+            traces += [self._dotted(name, line, [point.predicted_speedup for point in line])]
         return _figure(traces, self._ks(), shapes=[_level(1.0)])
 
     def tokens(self, temperature: float) -> PlotData:
         """Measured tokens per round over K, and what the formula expects of the measured alpha, dashed."""
         traces = []
         for name, line in self._lines(temperature):
-            measured = self._line(name, line, [point.tokens_per_round for point in line])
-            expected = self._line(
-                f"{name}, {self._texts['formula']}", line, [p.expected_tokens_per_round for p in line]
-            )
-            expected |= {"mode": "lines", "showlegend": False}
-            expected["line"] = {**expected["line"], "dash": "dot"}
-            traces += [measured, expected]
+            traces += [self._line(name, line, [point.tokens_per_round for point in line])]
+            traces += [self._dotted(name, line, [point.expected_tokens_per_round for point in line])]
+        return _figure(traces, self._ks())
+
+    def costs(self, temperature: float) -> PlotData:
+        """What K drafts cost, a line for each drafter, and the pass that checks them, dashed; in plain rounds."""
+        lines = self._lines(temperature)
+        traces = [self._line(name, line, [point.draft_cost for point in line]) for name, line in lines]
+        checks: dict[int, list[float]] = {}
+        for _, line in lines:
+            for point in line:
+                checks.setdefault(point.k, []).extend([] if point.verify_cost is None else [point.verify_cost])
+        known = {k: median(found) for k, found in sorted(checks.items()) if found}
+        pass_line = {"color": _LEVEL_COLOUR, "width": 2, "dash": "dash"}
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": self._texts["chart_pass"],
+                "x": list(known),
+                "y": list(known.values()),
+                "line": pass_line,
+                "marker": {"color": _LEVEL_COLOUR},
+            }
+        )
         return _figure(traces, self._ks())
 
     def heat_map(self, drafter: str) -> PlotData:
@@ -134,6 +155,11 @@ class Charts:
             "marker": {"color": colour, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         }
 
+    def _dotted(self, name: str, line: Sequence[Point], values: list[float | None]) -> Trace:
+        """What theory says beside a measured line."""
+        trace = self._line(f"{name}, {self._texts['formula']}", line, values) | {"mode": "lines", "showlegend": False}
+        return trace | {"line": {**trace["line"], "dash": "dot"}}
+
     def _ks(self) -> list[int]:
         return sorted({point.k for point in self._points})
 
@@ -200,5 +226,5 @@ def _reach(values: Sequence[tuple[float | None, tuple[float, float] | None]]) ->
 
 def _level(value: float) -> dict[str, Any]:
     """A dashed line across the chart."""
-    line = {"color": "#8a8f98", "width": 1, "dash": "dash"}
+    line = {"color": _LEVEL_COLOUR, "width": 1, "dash": "dash"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}
