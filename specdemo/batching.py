@@ -8,7 +8,7 @@ runs alternate.
 
 import math
 from argparse import Namespace
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count, product
@@ -148,7 +148,7 @@ class Measurement:
 def make_requests(arguments: Namespace, prompts: Sequence[SweepPrompt]) -> list[BatchRequest]:
     """What `bench --batch` asks for, nothing without it; raises SettingsError for a value outside its range.
 
-    `prompts` are those of the sets that were named; without a name all that ship are answered.
+    `prompts` are those that were named, as a set or a file; without either all examples are answered.
     """
     if not arguments.batch:
         return []
@@ -178,14 +178,21 @@ def make_requests(arguments: Namespace, prompts: Sequence[SweepPrompt]) -> list[
 
 
 def run(
-    engine: Engine, requests: Sequence[BatchRequest], track: Callable[[Sequence[Any], str], Iterable[Any]]
+    engine: Engine, requests: Sequence[BatchRequest], report: Callable[[str, float | None], None]
 ) -> dict[str, Any]:
-    """Measure; the document is plain JSON, laid out like that of `bench.run`."""
-    measurements = {request: Measurement(engine, request) for request in requests}
+    """Measure; the document is plain JSON, laid out like that of `bench.run`. Interrupted, it has what is done."""
     points: dict[BatchRequest, list[BatchPoint]] = {request: [] for request in requests}
-    work = [(request, size) for request in requests for size in request.batch_sizes]
-    for request, size in track(work, "Measuring"):
-        points[request] += [u for u in measurements[request].updates(size) if isinstance(u, BatchPoint)]
+    is_interrupted = False
+    try:
+        for index, (request, found) in enumerate(points.items()):
+            for update in batch_updates(engine, request):
+                if isinstance(update, BatchPoint):
+                    found.append(update)
+                else:
+                    share = (index + update.num_done / update.num_all) / len(points)
+                    report(f"{request.drafter}, K {request.k}", share)
+    except KeyboardInterrupt:
+        is_interrupted = True
     crossings = [
         _named(request) | {"crossing": crossing(found), "sentence": crossing_sentence(found)}
         for request, found in points.items()
@@ -204,6 +211,7 @@ def run(
         ],
         "crossings": crossings,
         "prompts": list(requests[0].all_prompts()),
+        "is_interrupted": is_interrupted,
         "provenance": engine.provenance("none"),
     }
 

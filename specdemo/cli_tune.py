@@ -51,6 +51,7 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="the document alone on stdout, without the table")
     add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
+    add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
 
 
@@ -86,6 +87,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     elif arguments.profile:
         drafters = list(plan.request.drafters)
         document = import_module("specdemo.costs").profile(engine, drafters, Show(is_quiet=True).track)
+    elif batches:
+        with loading_bar() as progress:
+            document = import_module("specdemo.batching").run(engine, batches, progress)
     else:
         with loading_bar() as progress:
             document = bench.run(engine, plan, progress)

@@ -115,8 +115,8 @@ class LiveSource:
         """See race.EventSource.batch."""
         _check_visitors_drafter(request.drafter)
         self._check_target(request.target)
-        run = import_module("specdemo.batching").batch_updates
-        yield from self._turns.behind(self._device.iterate(lambda: run(self._ready_engine(), request)))
+        updates = import_module("specdemo.batching").batch_updates
+        yield from self._turns.behind(self._device.iterate(lambda: updates(self._ready_engine(), request)))
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""

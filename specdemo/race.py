@@ -147,7 +147,10 @@ class EventSource(Protocol):
         """Find out which drafter and K pay, or that none does; the last update is the Advice."""
 
     def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
-        """Measure one batch size after the other; people who race go first. Closing the iterator stops the work."""
+        """Measure one batch size after the other; people who race go first, between any two rounds.
+
+        Closing the iterator stops the work and frees what it held.
+        """
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""

@@ -28,6 +28,7 @@ LAYERS = {
             "engine_settings",
             "engine_texts",
             "proofs",
+            "batches",
         ),
         1,
     ),

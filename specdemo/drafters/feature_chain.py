@@ -113,7 +113,7 @@ class FeatureChainSession:
         self.bytes_read = 0
         # The last row of the prompt is left for the first proposal, which needs what the layer makes of it.
         self._unread = [] if features is None else [features[-1:]]
-        if features is not None:
+        if features is not None and len(features) > 1:
             self._read(features[:-1])
 
     @torch.inference_mode()
