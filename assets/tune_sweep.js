@@ -1,6 +1,6 @@
 // A sweep: how far it is, and its points as a table that can be sorted while it fills.
 
-const stopped = new Set();
+const over = new Set(); // runs that were stopped, or whose place another took: what still comes of them is late
 let view = { ...props.value };
 
 const paintTable = sortableTable(refs.table, [
@@ -29,8 +29,9 @@ function firstTokens(row) {
 }
 
 function receive(value) {
-  if (!value || (stopped.has(value.run) && ["waiting", "running"].includes(value.state))) return;
-  const isNews = value.state !== view.state;
+  if (!value || over.has(value.run)) return;
+  const isNews = value.run !== view.run || value.state !== view.state;
+  if (value.run !== view.run) over.add(view.run);
   view = value;
   show();
   if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
@@ -85,7 +86,7 @@ function gapReason(row) {
 
 function stop() {
   if (!["waiting", "running"].includes(view.state)) return;
-  stopped.add(view.run);
+  over.add(view.run);
   view = { ...view, state: "stopped" };
   show();
 }

@@ -63,7 +63,7 @@ TUNE_TRADITIONAL: dict[str, str] = {
     "advice_done": "完成",
     "trying": "正在試 {drafter}。",
     "settling": "正在實測最好的兩個。",
-    "advised": "{drafter}，K = {k}：是原來的 {speedup} 倍快（{sure}）",
+    "advised": "{drafter}，K = {k}：速度是普通解碼的 {speedup} 倍（{sure}）",
     "sure": "95 %：{interval}",
     "unsure": "提示詞太少，給不出區間",
     "declined": "不要用投機解碼",

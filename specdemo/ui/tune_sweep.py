@@ -10,7 +10,7 @@ import gradio as gr
 from specdemo.errors import SettingsError, SpecdemoError
 from specdemo.points import points, points_by_category
 from specdemo.race import EventSource, RaceRequest
-from specdemo.sweeps import HeatResult, SweepRequest
+from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 from specdemo.ui.coalesce import batches
 from specdemo.ui.downloads import write_download
 from specdemo.ui.edge import page_error, sentences
@@ -69,12 +69,9 @@ class SweepHandlers:
         wire = SweepWire(wanted, done)
         yield wire.value("running")
         try:
-            swept = self._source.sweep(wanted, done, seconds)
+            swept = _kept(record, self._source.sweep(wanted, done, seconds))
             with closing(batches(swept, SECONDS_BETWEEN_YIELDS)) as updates:
                 for batch in updates:
-                    if record.ticket != ticket:
-                        return
-                    record.results += [update for update in batch if isinstance(update, HeatResult)]
                     wire.add(batch)
                     yield wire.value("running")
         except SpecdemoError as error:
@@ -83,7 +80,8 @@ class SweepHandlers:
         except Exception as error:
             yield wire.value("failed", type(error).__name__)
             raise
-        yield SweepWire(wanted, record.results).value("done" if record.is_whole else "part")
+        if record.ticket == ticket:
+            yield SweepWire(wanted, record.results).value("done" if record.is_whole else "part")
 
     def stop(self, record: TuneRecord) -> Any:
         """End the waiting or running sweep; what was measured stays."""
@@ -158,6 +156,17 @@ class SweepHandlers:
         return self._source.provenance(
             RaceRequest(prompt=wanted.prompts[0].prompt, drafter="none", settings=settings, target=wanted.target)
         )
+
+
+def _kept(record: TuneRecord, updates: Iterator[SweepUpdate]) -> Iterator[SweepUpdate]:
+    """The same updates, each heat kept as soon as it is there, until another run or Stop takes the record."""
+    ticket = record.ticket
+    for update in updates:
+        if record.ticket != ticket:
+            return
+        if isinstance(update, HeatResult):
+            record.results.append(update)
+        yield update
 
 
 def sweep_request(language: str, own: str, categories: Sequence[str], *others: Any) -> SweepRequest:
