@@ -1,183 +1,167 @@
 """Measures speed as ratios, in turn, in one run: every figure of the README comes from here.
 
-A configuration is raced against plain decoding on each prompt: the two lanes alternate round by round on the same
-device, so a slow minute of the machine slows both. transformers is timed run by run between our own.
+A drafter is raced at every K against one plain lane on each prompt: the lanes alternate round by round on the same
+device, so a slow minute of the machine slows all. transformers is timed run by run between our own.
 """
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from specdemo.baselines import Baseline
-from specdemo.catalog import DRAFTER_LABELS, check_drafter_name
+from specdemo.catalog import DRAFTER_LABELS
 from specdemo.engine import Engine
 from specdemo.errors import SettingsError
-from specdemo.events import Event
-from specdemo.metrics import Summary, emitted_token_ids, first_divergence, ratio, speedup, summarize
-from specdemo.prompts import ExamplePrompt, load_prompts
-from specdemo.race import LANES, RaceRequest
-from specdemo.settings import DecodeSettings
+from specdemo.memory_use import MemoryUse
+from specdemo.metrics import summarize
+from specdemo.points import points
+from specdemo.prompt_set import SweepPrompt, load_prompt_set, read_prompt_file
+from specdemo.prompts import load_prompts
+from specdemo.spread import geometric_mean
+from specdemo.sweep_file import SweepFile
+from specdemo.sweep_report import sweep_document
+from specdemo.sweeps import PLAIN, HeatResult, SweepProgress, SweepRequest
+from specdemo.tune import run_sweep
+from specdemo.tune.heats import lane_request
 
-COLUMNS = (
-    "drafter", "k", "temperature", "rule", "speedup", "low", "high", "tokens_per_round", "acceptance_rate", "alpha",
-    "plain_tokens_per_second", "tokens_per_second", "draft_share", "overhead_share", "identical",
-)  # fmt: skip
+KS = (1, 2, 4, 8)
+SWEPT_KS = (1, 2, 3, 4, 6, 8, 12, 16)
+SWEPT_TEMPERATURES = (0.0, 0.7)
 VERSUS_COLUMNS = ("versus_generate", "versus_assisted")
-CAPTION = (
-    "speedup: decode speed over our own plain lane, geometric mean over the prompts; "
-    "low, high: the worst and best prompt; "
-    "identical: prompts whose ids equal plain decoding's; versus: whole calls against transformers, prefill included"
-)
-_TRACK = Callable[[Sequence[Any], str], Iterable[Any]]
-
-
-@dataclass(frozen=True, slots=True)
-class Configuration:
-    """One point of the grid."""
-
-    drafter: str
-    settings: DecodeSettings
+_VERSUS_CAPTION = "; versus: whole calls against transformers, prefill included"
+_SWEPT_OF_EACH = 2
+Report = Callable[[str, float | None], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a bench run measures."""
+    """What a bench run measures, in `seconds` at most, kept in the file at `path` where it has one."""
 
-    prompts: tuple[ExamplePrompt, ...]
-    configurations: tuple[Configuration, ...]
-    is_against_transformers: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """One configuration on one prompt; the transformers figures are seconds per token of whole calls."""
-
-    lanes: dict[str, list[Event]]
-    assisted_seconds: float | None
-    generate_seconds: float | None
-
-    def summary(self, lane: str) -> Summary:
-        return summarize(self.lanes[lane])
+    request: SweepRequest
+    is_against_transformers: bool = False
+    path: Path | None = None
+    seconds: float | None = None
 
 
 def make_plan(arguments: Any) -> Plan:
     """The grid that the command line asks for; raises SettingsError for a value outside it."""
-    drafters = arguments.drafter or [name for name in DRAFTER_LABELS if name != "none"]
-    for drafter in drafters:
-        check_drafter_name(drafter)
-    lengths = [_whole(text) for text in arguments.k or ()] or (range(1, 17) if arguments.sweep else (1, 2, 4, 8))
-    temperatures = arguments.temperature or ([0.0, 0.5, 1.0] if arguments.sweep else [0.0])
-    grid = product(drafters, temperatures, arguments.rule or ["auto"], lengths)
-    configurations = tuple(
-        Configuration(
-            drafter,
-            DecodeSettings(num_draft_tokens=k, temperature=t, rule=rule, max_new_tokens=arguments.max_new_tokens),
-        )
-        for drafter, t, rule, k in grid
+    is_sweep = arguments.sweep
+    request = SweepRequest(
+        prompts=_choose_prompts(arguments),
+        drafters=tuple(arguments.drafter or (name for name in DRAFTER_LABELS if name != "none")),
+        ks=tuple(_whole(text) for text in arguments.k or ()) or (SWEPT_KS if is_sweep else KS),
+        temperatures=tuple(arguments.temperature or (SWEPT_TEMPERATURES if is_sweep else (0.0,))),
+        rules=tuple(arguments.rule or ("auto",)),
+        max_new_tokens=arguments.max_new_tokens,
+        target=arguments.target,
+        precision=arguments.precision,
     )
-    prompts = _choose_prompts(arguments.prompt_set, is_whole=arguments.sweep)
-    return Plan(prompts, configurations, arguments.against == "transformers")
+    path = Path(arguments.output) if is_sweep else None
+    seconds = 60 * arguments.minutes if arguments.minutes else None
+    return Plan(request, arguments.against == "transformers", path, seconds)
 
 
-def run(engine: Engine, plan: Plan, track: _TRACK) -> dict[str, Any]:
-    """Measure the plan; the document is plain JSON."""
-    baseline = Baseline(engine) if plan.is_against_transformers else None
-    measured: dict[Configuration, list[_Measured]] = {configuration: [] for configuration in plan.configurations}
-    for drafter in {configuration.drafter for configuration in plan.configurations}:
-        engine.warm_up(drafter)
-    # Prompts outside, configurations inside: whatever drifts, drifts over all configurations alike.
-    for prompt, configuration in track(list(product(plan.prompts, plan.configurations)), "Measuring"):
-        measured[configuration].append(_measure(engine, prompt, configuration, baseline))
-    rows = [_row(configuration, runs) for configuration, runs in measured.items()]
-    columns = COLUMNS + VERSUS_COLUMNS if plan.is_against_transformers else COLUMNS
-    return {
-        "title": f"{engine.target.name}, {len(plan.prompts)} prompts",
-        "caption": CAPTION,
-        "columns": list(columns),
-        "prompts": [{"category": p.category, "prompt": p.prompt} for p in plan.prompts],
-        "rows": rows,
-        "provenance": engine.provenance("none"),
-    }
+def run(engine: Engine, plan: Plan, report: Report) -> dict[str, Any]:
+    """Measure the plan; the document is plain JSON. Interrupted, it is that of the heats that are done."""
+    request, provenance = plan.request, engine.provenance("none")
+    kept = SweepFile(plan.path, request, provenance) if plan.path else None
+    results = list(kept.results) if kept else []
+    versus = _Versus(engine, request) if plan.is_against_transformers else None
+    memory: list[dict[str, Any]] = []
+    is_interrupted = False
+    try:
+        for update in run_sweep(engine, request, tuple(results), plan.seconds):
+            if isinstance(update, MemoryUse):
+                memory.append(update.to_dict())
+                continue
+            if isinstance(update, SweepProgress):
+                report(_sentence(update), update.num_done / max(update.num_all, 1))
+                continue
+            results.append(update)
+            if kept:
+                kept.add(update)
+            if versus:
+                versus.add(update)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    document = sweep_document(request, results, provenance)
+    document |= {"memory": memory, "is_interrupted": is_interrupted}
+    if versus:
+        document["columns"] += VERSUS_COLUMNS
+        document["caption"] += _VERSUS_CAPTION
+        for row, point in zip(document["rows"], points(request, results), strict=True):
+            row |= versus.row(point.drafter, point.k, point.temperature, point.rule)
+    return document
 
 
-def _measure(
-    engine: Engine, prompt: ExamplePrompt, configuration: Configuration, baseline: Baseline | None
-) -> _Measured:
-    request = RaceRequest(prompt=prompt.prompt, drafter=configuration.drafter, settings=configuration.settings)
-    lanes: dict[str, list[Event]] = {lane: [] for lane in LANES}
-    for update in engine.race(request):
-        lanes[update.lane].append(update.event)
-    if baseline is None:
-        return _Measured(lanes, None, None)
-    prompt_ids = engine.encode(request)
-    return _Measured(
-        lanes,
-        baseline.assisted_seconds_per_token(prompt_ids, configuration.drafter, configuration.settings),
-        baseline.generate_seconds_per_token(prompt_ids, configuration.settings),
+def _sentence(progress: SweepProgress) -> str:
+    said = f"Heat {min(progress.num_done + 1, progress.num_all)} of {progress.num_all}"
+    if progress.seconds_left is None:
+        return f"{said}: trying out"
+    minutes = progress.seconds_left / 60
+    return f"{said}, about {minutes:.0f} minutes left" if minutes >= 2 else f"{said}, about {60 * minutes:.0f} s left"
+
+
+class _Versus:
+    """Whole calls of transformers beside ours: seconds of theirs over seconds of ours, for a token of the answer."""
+
+    def __init__(self, engine: Engine, request: SweepRequest) -> None:
+        self._engine, self._request, self._baseline = engine, request, Baseline(engine)
+        self._ratios: dict[tuple[Any, ...], list[dict[str, float | None]]] = {}
+
+    def add(self, result: HeatResult) -> None:
+        """Time theirs on what was just measured."""
+        heat = result.heat
+        prompt_ids = self._engine.encode(lane_request(self._request, heat, PLAIN))
+        for k in self._request.ks:
+            settings = self._request.settings(heat, k)
+            assisted = self._baseline.assisted_seconds_per_token(prompt_ids, heat.drafter, settings)
+            plain = self._baseline.generate_seconds_per_token(prompt_ids, settings)
+            ratios = {"versus_generate": _over(plain, result, PLAIN), "versus_assisted": _over(assisted, result, k)}
+            self._ratios.setdefault((heat.drafter, k, heat.temperature, settings.resolved_rule), []).append(ratios)
+
+    def row(self, *key: Any) -> dict[str, float | None]:
+        """Geometric means over the prompts; None where transformers has no such call."""
+        found: dict[str, float | None] = {}
+        for name in VERSUS_COLUMNS:
+            values = [ratios[name] for ratios in self._ratios.get(key, [])]
+            known = [value for value in values if value is not None]
+            found[name] = geometric_mean(known) if len(known) == len(values) else None
+        return found
+
+
+def _over(seconds: float | None, result: HeatResult, lane: int) -> float | None:
+    ours = summarize(result.lanes[lane])
+    if seconds is None or not ours.num_tokens:
+        return None
+    return seconds / ((ours.prefill_seconds + ours.decode_seconds) / ours.num_tokens)
+
+
+def _choose_prompts(arguments: Any) -> tuple[SweepPrompt, ...]:
+    """A person's own file; else the shipped set for a sweep, and one example of each category for a quick look."""
+    if arguments.prompts:
+        return read_prompt_file(arguments.prompts)
+    examples = tuple(SweepPrompt(item.category, "en", item.prompt) for item in load_prompts())
+    known = load_prompt_set() if arguments.sweep else examples
+    wanted, languages = arguments.prompt_set, arguments.language or ["en"]
+    categories = list(dict.fromkeys(prompt.category for prompt in known))
+    _check_known("prompt set", wanted or (), categories)
+    _check_known("language", languages, sorted({prompt.language for prompt in known}))
+    of_each = None if wanted else _SWEPT_OF_EACH if arguments.sweep else 1
+    return tuple(
+        prompt
+        for category in wanted or categories
+        for language in languages
+        for prompt in islice((p for p in known if (p.category, p.language) == (category, language)), of_each)
     )
 
 
-def _row(configuration: Configuration, runs: Sequence[_Measured]) -> dict[str, Any]:
-    plain, speculative = (summarize(_all_events(runs, lane)) for lane in LANES)
-    ratios = [speedup(run.summary("speculative"), run.summary("plain")) for run in runs]
-    known = [value for value in ratios if value is not None]
-    return {
-        "drafter": configuration.drafter,
-        "k": configuration.settings.num_draft_tokens,
-        "temperature": configuration.settings.temperature,
-        "rule": configuration.settings.resolved_rule,
-        "speedup": _geometric_mean(known),
-        "low": min(known, default=None),
-        "high": max(known, default=None),
-        "speedups": ratios,
-        "tokens_per_round": speculative.tokens_per_round,
-        "acceptance_rate": speculative.acceptance_rate,
-        "alpha": speculative.alpha,
-        "plain_tokens_per_second": plain.tokens_per_second,
-        "tokens_per_second": speculative.tokens_per_second,
-        "draft_share": ratio(speculative.draft_seconds, speculative.decode_seconds),
-        "overhead_share": ratio(speculative.overhead_seconds, speculative.decode_seconds),
-        "plain_overhead_share": ratio(plain.overhead_seconds, plain.decode_seconds),
-        "identical": f"{sum(_is_identical(run) for run in runs)}/{len(runs)}",
-        "versus_generate": _versus(runs, "plain", [run.generate_seconds for run in runs]),
-        "versus_assisted": _versus(runs, "speculative", [run.assisted_seconds for run in runs]),
-    }
-
-
-def _all_events(runs: Sequence[_Measured], lane: str) -> list[Event]:
-    return [event for run in runs for event in run.lanes[lane]]
-
-
-def _is_identical(run: _Measured) -> bool:
-    return first_divergence(*(emitted_token_ids(run.lanes[lane]) for lane in LANES)) is None
-
-
-def _versus(runs: Sequence[_Measured], lane: str, seconds: Sequence[float | None]) -> float | None:
-    """How many times as fast our whole calls are; None where transformers has no such call."""
-    ratios = []
-    for measured, theirs in zip(runs, seconds, strict=True):
-        ours = measured.summary(lane)
-        if theirs is None or not ours.num_tokens:
-            return None
-        ratios.append(theirs / ((ours.prefill_seconds + ours.decode_seconds) / ours.num_tokens))
-    return _geometric_mean(ratios)
-
-
-def _geometric_mean(values: Sequence[float]) -> float | None:
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else None
-
-
-def _choose_prompts(categories: Sequence[str] | None, *, is_whole: bool) -> tuple[ExamplePrompt, ...]:
-    prompts = load_prompts()
-    known = list(dict.fromkeys(prompt.category for prompt in prompts))
-    unknown = [category for category in categories or () if category not in known]
+def _check_known(name: str, values: Any, known: list[str]) -> None:
+    unknown = [value for value in values if value not in known]
     if unknown:
-        raise SettingsError(f"the prompt set is {unknown[0]!r}; it must be one of {', '.join(known)}.")
-    if categories or is_whole:
-        return tuple(prompt for prompt in prompts if prompt.category in (categories or known))
-    return tuple(next(prompt for prompt in prompts if prompt.category == category) for category in known)
+        raise SettingsError(f"the {name} is {unknown[0]!r}; it must be one of {', '.join(known)}.")
 
 
 def _whole(text: str) -> int:

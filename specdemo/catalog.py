@@ -44,6 +44,7 @@ DRAFTER_LABELS = {
     "none": "no drafter: plain decoding",
     "ngram": "n-gram: copies what followed the same words before",
     "ngram:static": "n-gram + table: then what the target usually writes next",
+    "ngram:code": "n-gram + code table: the same of code alone, out of its field elsewhere",
     "ngram:hashed": "n-gram hashed: in a table of fixed size",
     "ngram:map": "n-gram map: silent where the text is ambiguous",
     "quantized": "four-bit target: the target's own weights in four bits",
@@ -77,6 +78,7 @@ SHIPPED_DRAFTERS = {
     "early-exit": "smollm2-135m-instruct-early-exit",
     "universal": "smollm2-135m-instruct-universal",
     "ngram:static": "smollm2-135m-instruct-ngram",
+    "ngram:code": "smollm2-135m-instruct-ngram-code",
 }
 """Folders of the embedded target's trained drafters under assets/drafters/."""
 

@@ -60,6 +60,9 @@ class CausalLM(Protocol):
         layer, the last one behind the final norm.
         """
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Bytes of the keys and values of so many tokens, without the room that a session keeps for more."""
+
 
 class TransformersLM:
     """Any causal language model of transformers, through its own forward pass and cache."""
@@ -83,6 +86,12 @@ class TransformersLM:
         # Without this a sliding-window layer drops what a later crop would have to bring back.
         cache.activate_past_recording()
         return TransformersSession(self.model, cache, feature_layers)
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """See CausalLM.cache_bytes; costs a pass over one token, for only the model knows the shapes of its cache."""
+        session = self.open()
+        session.forward([0], 0)
+        return session.cache_bytes(num_tokens)
 
 
 class TransformersSession:
@@ -128,6 +137,18 @@ class TransformersSession:
     def close(self) -> None:
         """See CausalLMSession.close."""
         self._cache = self.features = None
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Keys and values of so many tokens, by what one token has in each layer.
+
+        A window keeps one token less than its width: the next one is in it too. A recurrent layer's state is not
+        counted; its size is the same for every text.
+        """
+        assert self._cache is not None and self.length
+        layers = [layer for layer in self._cache.layers if getattr(layer, "keys", None) is not None]
+        most = [(getattr(layer, "sliding_window", None) or num_tokens + 1) - 1 for layer in layers]
+        one_token = [layer.keys[..., :1, :].nbytes + layer.values[..., :1, :].nbytes for layer in layers]
+        return sum(size * min(num_tokens, num_kept) for size, num_kept in zip(one_token, most, strict=True))
 
 
 def pass_bytes(model: torch.nn.Module) -> int:

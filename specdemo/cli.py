@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from specdemo import space
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
 from specdemo.cli_prove import add_prove_options
+from specdemo.cli_tune import add_tune_commands
 from specdemo.console import Show, loading_bar
 from specdemo.errors import SettingsError, SpecdemoError
 from specdemo.events import Finished
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("-o", "--output", required=True, metavar="FILE", help="the trace file to write")
         else:
             command.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    _add_bench_options(_add(commands, "bench", _bench, "measure every drafter and K, and print ratios"))
+    add_tune_commands(commands)
     add_prove_options(
         commands.add_parser("prove", help="that answers and distributions are the target's own", allow_abbrev=False)
     )
@@ -136,21 +137,6 @@ def _add_precision(command: argparse.ArgumentParser) -> None:
     command.add_argument("--precision", default="auto", metavar="NAME", help=f"the target's: {names}")
 
 
-def _add_bench_options(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--target", default=EMBEDDED_TARGET, metavar="NAME")
-    _add_precision(command)
-    add("--drafter", action="append", metavar="NAME", help="repeatable; all by default")
-    add("--k", action="append", metavar="N", help="repeatable; 1 2 4 8 by default")
-    add("--temperature", action="append", type=float, metavar="T", help="repeatable; 0 by default")
-    add("--rule", action="append", metavar="RULE", help="repeatable; auto by default")
-    add("--prompt-set", action="append", metavar="CATEGORY", help="repeatable; one prompt of each category by default")
-    add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
-    add("--sweep", action="store_true", help="the full grid: all prompts, K 1 to 16, temperatures 0 0.5 1")
-    add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
-    add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
-
-
 def _fetch(arguments: argparse.Namespace) -> int:
     weights = import_module("specdemo.weights")
     with loading_bar() as progress:
@@ -197,23 +183,6 @@ def _export(arguments: argparse.Namespace) -> int:
     export = import_module("specdemo.export")
     folder = Path(arguments.traces) if arguments.traces else export.SHIPPED_TRACES
     sys.stdout.write(f"{export.export(Path(arguments.site), folder)}\n")
-    return 0
-
-
-def _bench(arguments: argparse.Namespace) -> int:
-    bench = import_module("specdemo.bench")
-    plan = bench.make_plan(arguments)
-    with loading_bar() as progress:
-        check_precision(arguments.precision)
-        engine = import_module("specdemo.engine").Engine.load(arguments.target, progress).at(arguments.precision)
-    track = Show(is_quiet=True).track
-    if arguments.profile:
-        drafters = list(dict.fromkeys(configuration.drafter for configuration in plan.configurations))
-        document = import_module("specdemo.costs").profile(engine, drafters, track)
-    else:
-        document = bench.run(engine, plan, track)
-    Show().table(document)
-    _print_json(document)
     return 0
 
 

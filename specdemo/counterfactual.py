@@ -32,9 +32,9 @@ class Replayed:
         return ratio(self.num_tokens, self.num_rounds)
 
 
-def replay(texts: Iterable[Sequence[Event]], k: int, cost: RoundCost) -> Replayed:
-    """The texts in rounds of at most `k` drafts, with the verdicts of the run that made them at a larger K."""
-    known = _Verdicts([[event for event in events if isinstance(event, Round)] for events in texts])
+def replay(texts: Iterable[Sequence[Event]], run_k: int, k: int, cost: RoundCost) -> Replayed:
+    """The texts in rounds of at most `k` drafts, with the verdicts of the run that made them at `run_k`, no smaller."""
+    known = _Verdicts([[event for event in events if isinstance(event, Round)] for events in texts], run_k)
     totals = [_expected(known, places, k, cost) for places in known.places]
     return Replayed(
         sum(len(places) for places in known.places),
@@ -58,14 +58,14 @@ class _Place:
 class _Verdicts:
     """What a run says of every token of its answers, and its rates by depth."""
 
-    def __init__(self, texts: Sequence[Sequence[Round]]) -> None:
-        self._longest = max((len(r.draft_token_ids) for rounds in texts for r in rounds), default=0)
+    def __init__(self, texts: Sequence[Sequence[Round]], run_k: int) -> None:
+        self._run_k = run_k
         self.places = [[place for r in rounds for place in self._of_round(r)] for rounds in texts]
 
     def _of_round(self, r: Round) -> Iterable[_Place]:
         num_drafted = len(r.draft_token_ids)
         for depth in range(len(r.emitted_token_ids)):
-            is_full = num_drafted == self._longest
+            is_full = num_drafted == self._run_k
             if depth < num_drafted:
                 yield _Place(depth, depth < r.num_accepted, None if is_full else num_drafted - depth)
             elif num_drafted:
@@ -77,7 +77,7 @@ class _Verdicts:
     def _rates(self) -> list[float | None]:
         """Share of the judged drafts at each depth that was accepted."""
         judged = [place for places in self.places for place in places if place.is_accepted is not None]
-        at = [[place.is_accepted for place in judged if place.depth == depth] for depth in range(self._longest)]
+        at = [[place.is_accepted for place in judged if place.depth == depth] for depth in range(self._run_k)]
         return [ratio(sum(map(bool, verdicts)), len(verdicts)) for verdicts in at]
 
     @cached_property

@@ -80,7 +80,7 @@ class Engine:
         """One generation with the request's drafter, as updates of the lane `speculative` (`plain` for no drafter)."""
         lane = "plain" if request.drafter == "none" else "speculative"
         words = _LaneWords(self.target.decode_text)
-        for event in self._lane(request, self.encode(request), request.drafter):
+        for event in self.lane(request, self.encode(request), request.drafter):
             yield words.update(lane, event)
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
@@ -88,8 +88,8 @@ class Engine:
         prompt_ids = self.encode(request)
         words = {lane: _LaneWords(self.target.decode_text) for lane in ("plain", "speculative")}
         lanes = {
-            "plain": self._lane(request, prompt_ids, "none"),
-            "speculative": self._lane(request, prompt_ids, request.drafter),
+            "plain": self.lane(request, prompt_ids, "none"),
+            "speculative": self.lane(request, prompt_ids, request.drafter),
         }
         answers: dict[str, list[int]] = {lane: [] for lane in lanes}
         open_lanes = set(lanes)
@@ -101,6 +101,12 @@ class Engine:
                 if not open_lanes and request.settings.resolved_rule == "greedy":
                     event = self._explained(event, prompt_ids, answers)
             yield words[lane].update(lane, event)
+
+    def lane(self, request: RaceRequest, prompt_ids: list[int], spec: str) -> Iterator[Event]:
+        """The events of one generation with the drafter `spec`, whatever the request names."""
+        # Made inside the generator: a drafter that cannot be had ends its own lane and no other.
+        drafter = self.drafter(spec)
+        yield from decode(self.target, drafter, prompt_ids, request.settings, self.provenance(spec))
 
     def provenance(self, drafter: str) -> dict[str, Any]:
         """What was run, on what: models and revisions, dtype, device, library versions, time."""
@@ -147,11 +153,6 @@ class Engine:
         """The last event of a greedy race, with a word on the first token in which the answers differ, if any does."""
         why = explain_divergence(self.target, prompt_ids, answers["plain"], answers["speculative"])
         return replace(event, message=" ".join(filter(None, (event.message, why)))) if why else event
-
-    def _lane(self, request: RaceRequest, prompt_ids: list[int], spec: str) -> Iterator[Event]:
-        # Made inside the generator: a drafter that cannot be had ends its own lane and no other.
-        drafter = self.drafter(spec)
-        yield from decode(self.target, drafter, prompt_ids, request.settings, self.provenance(spec))
 
 
 def device_name(device: torch.device) -> str:

@@ -85,8 +85,9 @@ def engine_settings(drafter: str, k: int, temperature: float) -> tuple[EngineSet
 def _family(drafter: str) -> tuple[str, str]:
     """The name that the tables below know, and the setting; folders are no part of it, other people have their own."""
     name, _, setting = drafter.partition(":")
-    if name == "ngram" and setting in ("static", "hashed", "map"):
-        return drafter, ""
+    if name == "ngram" and setting in ("static", "code", "hashed", "map"):
+        # Tables differ in what was counted, not in how they are asked.
+        return drafter.replace("code", "static"), ""
     if name == "hybrid":
         return name, (setting or "eagle3").partition(":")[0]
     return name, setting if name in ("ngram", "early-exit") else ""

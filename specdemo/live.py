@@ -5,11 +5,12 @@ Importing this module imports neither torch nor transformers: the page must be t
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from specdemo.advice import AdviceRequest, AdviceUpdate
 from specdemo.catalog import (
     DRAFTER_LABELS,
     EMBEDDED_TARGET,
@@ -23,6 +24,8 @@ from specdemo.errors import ModelError, SettingsError, SpecdemoError
 from specdemo.prompts import check_prompt
 from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest
+from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
+from specdemo.turns import Turns
 
 if TYPE_CHECKING:
     from specdemo.engine import Engine
@@ -43,7 +46,7 @@ class LiveSource:
         self._default = DrafterInfo(_PREFERRED, DRAFTER_LABELS[_PREFERRED])
         self._status = EngineStatus("absent", "The model is not loaded yet.")
         self._start_lock = threading.Lock()
-        self._device_lock = threading.Lock()
+        self._turns = Turns()
         self._device = DeviceThread()
         self._loading: Future[None] | None = None
 
@@ -68,24 +71,44 @@ class LiveSource:
         check_prompt(request.prompt, request.system)
         _check_visitors_drafter(request.drafter)
         check_precision(request.precision)
-        if request.target != self._target:
-            raise SettingsError(f"the target is {request.target!r}; this page runs {self._target}.")
+        self._check_target(request.target)
         self._ready_engine().encode(request)
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         """See race.EventSource.race."""
         self.check(request)
-        with self._device_lock:
+        with self._turns.first():
             yield from self._device.iterate(lambda: self._ready_engine().at(request.precision).race(request))
 
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
         """See race.EventSource.prove."""
         for drafter in request.drafters:
             _check_visitors_drafter(drafter)
-        with self._device_lock:
+        with self._turns.first():
             yield from self._device.iterate(
                 lambda: import_module("specdemo.proof").prove(self._ready_engine(), request)
             )
+
+    def sweep(
+        self, request: SweepRequest, done: Sequence[HeatResult] = (), seconds: float | None = None
+    ) -> Iterator[SweepUpdate]:
+        """See race.EventSource.sweep."""
+        for drafter in request.drafters:
+            _check_visitors_drafter(drafter)
+        self._check_target(request.target)
+        run = import_module("specdemo.tune").run_sweep
+        yield from self._turns.behind(
+            self._device.iterate(lambda: run(self._ready_engine().at(request.precision), request, done, seconds))
+        )
+
+    def advise(self, request: AdviceRequest) -> Iterator[AdviceUpdate]:
+        """See race.EventSource.advise."""
+        for drafter in request.drafters:
+            _check_visitors_drafter(drafter)
+        self._check_target(request.target)
+        advise = import_module("specdemo.tune").advise
+        with self._turns.first():
+            yield from self._device.iterate(lambda: advise(self._ready_engine().at(request.precision), request))
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""
@@ -95,8 +118,12 @@ class LiveSource:
         """See race.EventSource.pass_costs."""
         engine = self._ready_engine()
         measure = import_module("specdemo.costs").pass_costs
-        with self._device_lock:
+        with self._turns.first():
             return PassCosts(self._device.submit(lambda: measure(engine)).result(), engine.provenance("none"))
+
+    def _check_target(self, target: str) -> None:
+        if target != self._target:
+            raise SettingsError(f"the target is {target!r}; this page runs {self._target}.")
 
     def _ready_engine(self) -> "Engine":
         if self._engine is None:

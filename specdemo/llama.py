@@ -74,6 +74,11 @@ class LlamaLM:
         """A fresh, empty sequence; see causal_lm.CausalLM.open."""
         return LlamaSession(self, feature_layers)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """See causal_lm.CausalLM.cache_bytes."""
+        groups, size = self.config.num_key_value_heads, self.config.head_dim
+        return 2 * len(self.layers) * groups * size * self.dtype.itemsize * num_tokens
+
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:
         """Final norm and head behind rows (T, D) of hidden states -> (T, V)."""

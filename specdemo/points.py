@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 from typing import Any
 
-from specdemo.events import Event, Round
+from specdemo.events import Event, Finished, Round
 from specdemo.metrics import Summary, emitted_token_ids, first_divergence, ratio, speedup, summarize
 from specdemo.prompt_set import SweepPrompt
 from specdemo.settings import DecodeSettings
@@ -91,6 +91,7 @@ def points(request: SweepRequest, results: Iterable[HeatResult]) -> tuple[Point,
         for rule in request.rules
         if (done := grouped.get((temperature, rule, drafter)))
         for k in request.ks
+        if k in done[0].lanes
     )
 
 
@@ -119,9 +120,8 @@ def _point(settings: DecodeSettings, results: Sequence[HeatResult], k: int) -> P
     known = [value for value in ratios if value]
     expected = None if whole.alpha is None else expected_tokens_per_round(whole.alpha, k)
     costs = _Costs(lanes, k)
-    failures = [
-        event.message for _, events in lanes for event in events[-1:] if getattr(event, "reason", "") == "failed"
-    ]
+    ends = [event for _, events in lanes for event in events if isinstance(event, Finished)]
+    failures = [end.message for end in ends if end.reason == "failed"]
     return Point(
         drafter=results[0].heat.drafter,
         k=k,

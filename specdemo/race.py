@@ -6,7 +6,7 @@ Pure Python and no sleep: who shows a race decides how fast it plays.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from specdemo.advice import AdviceRequest, AdviceUpdate
 from specdemo.errors import SpecdemoError
@@ -17,9 +17,10 @@ from specdemo.spans import Span
 from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 
 LANES = ("plain", "speculative")
+LaneName = TypeVar("LaneName")
 
 
-def race(lanes: Mapping[str, Iterator[Event]]) -> Iterator[tuple[str, Event]]:
+def race(lanes: Mapping[LaneName, Iterator[Event]]) -> Iterator[tuple[LaneName, Event]]:
     """Merge generations: always advance the lane whose own clock is lowest, the earlier one on a tie.
 
     A lane that raises a SpecdemoError ends as `failed` with its sentence and the others go on. Closing this iterator

@@ -11,6 +11,7 @@ from itertools import product
 from specdemo.catalog import EMBEDDED_TARGET, check_drafter_name, check_precision
 from specdemo.errors import SettingsError
 from specdemo.events import Event
+from specdemo.memory_use import MemoryUse
 from specdemo.prompt_set import SweepPrompt
 from specdemo.prompts import check_prompt
 from specdemo.settings import DecodeSettings
@@ -91,7 +92,9 @@ class SweepProgress:
     seconds_left: float | None = None
 
 
-SweepUpdate = SweepProgress | HeatResult
+SweepUpdate = SweepProgress | HeatResult | MemoryUse
+"""A MemoryUse for each drafter comes before the first heat."""
+
 _SAID = {
     "prompts": "a prompt",
     "drafters": "a drafter",

@@ -31,7 +31,21 @@ LAYERS = {
         ),
         1,
     ),
-    **dict.fromkeys(("prompt_set", "sweeps", "sweep_file", "points", "spread", "counterfactual", "advice"), 1),
+    **dict.fromkeys(
+        (
+            "prompt_set",
+            "sweeps",
+            "sweep_file",
+            "points",
+            "spread",
+            "counterfactual",
+            "advice",
+            "sweep_report",
+            "stretches",
+            "memory_use",
+        ),
+        1,
+    ),
     **dict.fromkeys(("figures", "lessons"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(
@@ -57,10 +71,9 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(
-        ("engine", "live", "device", "divergence", "costs", "baselines", "bench", "train", "proof", "tune"), 5
-    ),
-    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "console", "__main__"), 6),
+    **dict.fromkeys(("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory"), 5),
+    **dict.fromkeys(("train", "proof", "tune"), 5),
+    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}

@@ -145,6 +145,9 @@ class ScriptedDrafter:
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
         return ScriptedSession(self.propose, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        return 0
+
 
 class ScriptedSession:
     note = ""
@@ -270,3 +273,6 @@ class WatchedDrafter:
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> DraftSession:
         self.target_session = target_session
         return self._drafter.open(target_session, prompt_ids, sampler)
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        return self._drafter.cache_bytes(num_tokens)

@@ -40,7 +40,7 @@ def make_drafter(spec: str, target: Target) -> Drafter:
 def shipped_folder(name: str, target: Target) -> Path:
     """Where the trained drafter of a family is that comes with the program; ModelError where there is none."""
     if target.name != EMBEDDED_TARGET or name not in SHIPPED_DRAFTERS:
-        remedy = "choose another drafter" if name == "ngram:static" else f"name one: {name}:FOLDER"
+        remedy = "choose another drafter" if name.startswith("ngram:") else f"name one: {name}:FOLDER"
         raise ModelError(f"no {name} drafter ships for the target {target.name}; {remedy}.")
     return _ASSETS / SHIPPED_DRAFTERS[name]
 
@@ -52,8 +52,8 @@ def _none(setting: str, target: Target) -> Drafter:
 def _ngram(setting: str, target: Target) -> Drafter:
     if not setting:
         return NgramDrafter()
-    if setting == "static":
-        table = NgramTable.load(shipped_folder("ngram:static", target) / FILE_NAME)
+    if setting in ("static", "code"):
+        table = NgramTable.load(shipped_folder(f"ngram:{setting}", target) / FILE_NAME)
         return WalkDrafter(lambda: TextThenTable(table), table.memory_bytes)
     if setting == "hashed":
         return WalkDrafter(HashedSuccessors)
@@ -62,7 +62,8 @@ def _ngram(setting: str, target: Target) -> Drafter:
     low, _, high = setting.partition("-")
     if not (low.isdecimal() and high.isdecimal()):
         raise SettingsError(
-            f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static, hashed or map."
+            f"the n-gram setting is {setting!r}; it must be MIN-MAX, for example ngram:2-5, or static, code, hashed or "
+            "map."
         )
     return NgramDrafter(int(low), int(high))
 

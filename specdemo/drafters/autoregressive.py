@@ -35,6 +35,10 @@ class AutoregressiveDrafter:
             session.adopt(target_session)
         return AutoregressiveSession(self.lm, session, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The model's keys and values."""
+        return self.lm.cache_bytes(num_tokens)
+
 
 class AutoregressiveSession:
     """See drafters.base.DraftSession; feeds exactly the suffix its cache has not seen."""

@@ -49,3 +49,6 @@ class Drafter(Protocol):
         Read the prompt but its last token; `target_session` has just read it and holds its features. `sampler`
         gives draws the settings of the generation.
         """
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """What a session holds of a text of so many tokens, besides the target's own cache."""

@@ -108,6 +108,10 @@ class BlockDrafter:
         """The same with the features of all tokens but the last, None for none."""
         return BlockSession(self, features, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The layers' keys and values."""
+        return KeyValues([block.layer for block in self.weights.layers]).bytes_of(num_tokens)
+
 
 class BlockSession:
     """See drafters.base.DraftSession. Between rounds the cache holds rows of features only."""

@@ -103,6 +103,10 @@ class SharedVocabularyLM:
         """A fresh, empty sequence."""
         return _SharedVocabularySession(self._lm.open(feature_layers), self.vocab_size, self._num_shared)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """See CausalLM.cache_bytes."""
+        return self._lm.cache_bytes(num_tokens)
+
 
 class _SharedVocabularySession:
     def __init__(self, session: CausalLMSession, vocab_size: int, num_shared: int) -> None:

@@ -106,6 +106,10 @@ class EarlyExitDrafter:
         assert isinstance(target_session, LlamaSession)
         return EarlyExitSession(self, target_session, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """None: the first layers' keys and values are the target's."""
+        return 0
+
     def draft_logits(self, session: LlamaSession, token_id: int) -> Tensor:
         """Run a token ahead and leave by the exit: logits (1, V)."""
         return self.way_out(session.run_ahead(token_id, self.exit_layer))

@@ -56,6 +56,10 @@ class FeatureChainDrafter:
         features = target_session.features if len(prompt_ids) > 1 else None
         return FeatureChainSession(self, features, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The layer's keys and values."""
+        return KeyValues([self.cell.layer]).bytes_of(num_tokens)
+
 
 class FeatureChainSession:
     """See drafters.base.DraftSession. Between rounds the cache holds rows of true features only."""

@@ -35,6 +35,10 @@ class HybridDrafter:
         first = self.ngram.open(target_session, prompt_ids, sampler)
         return HybridSession(first, self.model.open(target_session, prompt_ids, sampler))
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Both sessions'."""
+        return self.ngram.cache_bytes(num_tokens) + self.model.cache_bytes(num_tokens)
+
 
 class HybridSession:
     """See drafters.base.DraftSession. Both hear of every token; the model reads what it missed when asked."""

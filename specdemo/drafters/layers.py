@@ -157,6 +157,11 @@ class KeyValues:
         self._held[0, layer, :, self.length : end], self._held[1, layer, :, self.length : end] = keys, values
         return self._held[0, layer, :, :end], self._held[1, layer, :, :end]
 
+    def bytes_of(self, num_tokens: int) -> int:
+        """Of all layers' keys and values of so many tokens."""
+        _, num_layers, num_groups, _, head_size = self._held.shape
+        return 2 * num_layers * num_groups * head_size * self._held.itemsize * num_tokens
+
     def close(self) -> None:
         """Free them."""
         self._held = self._held[..., :0, :].clone()

@@ -72,6 +72,10 @@ class MedusaDrafter:
         """See drafters.base.Drafter.open."""
         return MedusaSession(self, target_session.features if len(prompt_ids) > 1 else None, prompt_ids, sampler)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """None: of the text a session keeps one hidden state."""
+        return 0
+
     def logits(self, feature: Tensor, num_heads: int) -> Tensor:
         """feature (1, D) -> what the first K heads say, (K, V)."""
         rows = torch.cat([head(feature) for head in self.heads[:num_heads]])

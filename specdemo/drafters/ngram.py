@@ -4,7 +4,8 @@ Source of the idea: prompt lookup decoding (apoorvumang/prompt-lookup-decoding);
 and the most recent occurrence wins, as in llama.cpp's ngram-simple.
 """
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from specdemo.sampling import Sampler
 
 DEFAULT_MIN_N = 2
 DEFAULT_MAX_N = 5
+_SLOT_BYTES = 8  # of a list, for the address of what stands there
 
 
 class NgramDrafter:
@@ -38,6 +40,10 @@ class NgramDrafter:
         session = NgramSession(self.min_n, self.max_n)
         session.commit(prompt_ids, None)
         return session
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The index, were no n-gram written twice."""
+        return SuffixIndex(self.min_n, self.max_n).bytes_of(num_tokens)
 
 
 class NgramSession:
@@ -101,3 +107,17 @@ class SuffixIndex:
         """Forget the text."""
         self.ids.clear()
         self._ends.clear()
+
+    def bytes_of(self, num_tokens: int) -> int:
+        """Of an index of so many tokens, no n-gram of which was written twice: the most there can be."""
+        num_ends = num_tokens * sys.getsizeof(num_tokens)  # one for the n-grams of every length
+        return num_tokens * _SLOT_BYTES + num_ends + ngram_bytes(num_tokens, self._lengths)
+
+
+def ngram_bytes(num_tokens: int, lengths: Iterable[int]) -> int:
+    """A dict whose keys are so many n-grams of each length, without its values."""
+    sizes = [sys.getsizeof((0,) * n) for n in lengths]
+    slots: dict[int, None] = {}
+    for key in range(num_tokens * len(sizes)):  # grown key by key, as such a dict is
+        slots[key] = None
+    return sys.getsizeof(slots) + num_tokens * sum(sizes)

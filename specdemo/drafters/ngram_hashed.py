@@ -47,5 +47,9 @@ class HashedSuccessors:
         """See ngram_walk.Successors."""
         del self._slots[:]
 
+    def bytes_of(self, num_tokens: int) -> int:
+        """See ngram_walk.Successors."""
+        return len(self._slots) * self._slots.itemsize
+
     def _slot(self, text: Sequence[int]) -> int:
         return hash_of(text) % len(self._slots)

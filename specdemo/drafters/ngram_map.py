@@ -9,7 +9,10 @@ tokens per round at an acceptance rate of 0.21, 0.31, 0.31; keys of two tokens o
 `ngram` 1.53 at 0.37. More than four continuations changed nothing.
 """
 
+import sys
 from collections.abc import Sequence
+
+from specdemo.drafters.ngram import ngram_bytes
 
 MAX_N = 3
 MAX_CONTINUATIONS = 4
@@ -47,3 +50,8 @@ class CountedSuccessors:
     def forget(self) -> None:
         """See ngram_walk.Successors."""
         self._counts.clear()
+
+    def bytes_of(self, num_tokens: int) -> int:
+        """See ngram_walk.Successors. Most keys are followed by one token."""
+        lengths = range(1, self.reach + 1)
+        return ngram_bytes(num_tokens, lengths) + num_tokens * len(lengths) * sys.getsizeof({0: 1})

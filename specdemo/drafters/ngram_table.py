@@ -1,11 +1,13 @@
-"""Static counts for `ngram:static`: what followed the n-grams of a large text most often. A table, no weights.
+"""Static counts for `ngram:static` and `ngram:code`: what followed n-grams of a large text most often. A table.
 
 Source of the idea: llama.cpp's lookup decoding with a static cache (`common/ngram-cache.cpp`). Only the winner of each
 n-gram is kept, and only where it differs from what the shorter n-gram says, so that a million tokens of text become
-0.7 MB. Shapes: N entries.
+0.6 MB. Shapes: N entries.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -23,22 +25,26 @@ _MULTIPLIER, _MASK = 6364136223846793005, 2**64 - 1  # Knuth's linear congruenti
 
 
 class NgramTable:
-    """`keys` (N,) uint32 are the n-grams' hashes, `tokens` (N,) uint32 what follows.
+    """`keys` (N,) uint32 are the n-grams' hashes, `tokens` (N,) what follows, in as few bytes as they take.
 
     One unknown n-gram in some fifty thousand has the hash of a known one: a wrong draft, which costs a rejection.
     """
 
-    def __init__(self, keys: NDArray[np.uint32], tokens: NDArray[np.uint32]) -> None:
+    def __init__(self, keys: NDArray[np.uint32], tokens: NDArray[np.unsignedinteger]) -> None:
         self._keys, self._tokens = keys, tokens
         self._winners = dict(zip(keys.tolist(), tokens.tolist(), strict=True))
-        self.memory_bytes = keys.nbytes + tokens.nbytes
+        entries = chain.from_iterable(self._winners.items())
+        self.memory_bytes = (
+            keys.nbytes + tokens.nbytes + sys.getsizeof(self._winners) + sum(map(sys.getsizeof, entries))
+        )
 
     @classmethod
     def from_winners(cls, winners: Mapping[tuple[int, ...], int]) -> "NgramTable":
         """From each n-gram's most frequent successor; of two with one hash the later stays."""
         by_key = {hash_of(ngram): token_id for ngram, token_id in winners.items()}
         keys = sorted(by_key)
-        return cls(np.array(keys, np.uint32), np.array([by_key[key] for key in keys], np.uint32))
+        tokens = [by_key[key] for key in keys]
+        return cls(np.array(keys, np.uint32), np.array(tokens, np.min_scalar_type(max(tokens, default=0))))
 
     @classmethod
     def load(cls, path: Path) -> "NgramTable":
@@ -85,6 +91,10 @@ class TextThenTable:
     def forget(self) -> None:
         """See ngram_walk.Successors."""
         self._index.clear()
+
+    def bytes_of(self, num_tokens: int) -> int:
+        """See ngram_walk.Successors."""
+        return self._index.bytes_of(num_tokens)
 
 
 def hash_of(ngram: Sequence[int]) -> int:

@@ -34,6 +34,9 @@ class Successors(Protocol):
     def forget(self) -> None:
         """Free what was learnt."""
 
+    def bytes_of(self, num_tokens: int) -> int:
+        """What is held of a text of so many tokens, at most."""
+
 
 class WalkDrafter:
     """See drafters.base.Drafter. `begin` makes the empty successors of one generation."""
@@ -50,6 +53,10 @@ class WalkDrafter:
         session = WalkSession(self._begin())
         session.commit(prompt_ids, None)
         return session
+
+    def cache_bytes(self, num_tokens: int) -> int:
+        """What a generation learns; a table that was counted before is not among it."""
+        return self._begin().bytes_of(num_tokens)
 
 
 class WalkSession:

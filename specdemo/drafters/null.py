@@ -20,6 +20,10 @@ class NullDrafter:
         """See drafters.base.Drafter.open."""
         return NullSession()
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """Nothing."""
+        return 0
+
 
 class NullSession:
     """See drafters.base.DraftSession."""

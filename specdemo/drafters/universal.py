@@ -71,6 +71,10 @@ class UniversalDrafter:
         """See drafters.base.Drafter.open."""
         return UniversalSession(self, prompt_ids)
 
+    def cache_bytes(self, num_tokens: int) -> int:
+        """The model's keys and values, were the text as many of its tokens as of the target's."""
+        return self.lm.cache_bytes(num_tokens)
+
 
 class UniversalSession:
     """See drafters.base.DraftSession. Its cache holds ids of the drafter, `_fed`."""

@@ -153,6 +153,7 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "none": "无草稿：普通解码",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
         "ngram:static": "n-gram + 表：再查目标模型常写的接续",
+        "ngram:code": "n-gram + 代码表：只统计代码，换个领域就不准",
         "ngram:hashed": "n-gram 哈希：放在大小固定的表里",
         "ngram:map": "n-gram 映射：接续不明确时不猜",
         "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",

@@ -64,6 +64,7 @@ DRAFTERS_TRADITIONAL: dict[str, str] = {
     "none": "無草稿：普通解碼",
     "ngram": "n-gram：照抄同樣的詞後面出現過的內容",
     "ngram:static": "n-gram + 表：再查目標模型常寫的接續",
+    "ngram:code": "n-gram + 程式碼表：只統計程式碼，換個領域就不準",
     "ngram:hashed": "n-gram 雜湊：放在大小固定的表裡",
     "ngram:map": "n-gram 映射：接續不明確時不猜",
     "quantized": "4 位元目標模型：目標模型自己的 4 位元權重",

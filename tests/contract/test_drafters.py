@@ -110,8 +110,8 @@ def test_a_prompt_beyond_the_drafters_context_is_never_read_by_it() -> None:
     [
         ("nonsense", "must be one of none, ngram, ngram:static"),
         ("ngram:3", "must be MIN-MAX"),
-        ("ngram:hash", "or static, hashed or map"),
-        ("ngram:map:3", "or static, hashed or map"),
+        ("ngram:hash", "or static, code, hashed or map"),
+        ("ngram:map:3", "or static, code, hashed or map"),
         ("ngram:5-2", "1 <= min <= max <= 16"),
         ("early-exit:0", "from 1 to 2"),
         ("early-exit:3", "from 1 to 2"),

@@ -16,10 +16,11 @@ from specdemo.errors import ModelError, PromptError, SettingsError, SpecdemoErro
 from specdemo.events import Event, Finished, Round, Started
 from specdemo.live import LiveSource
 from specdemo.metrics import emitted_token_ids
-from specdemo.prompts import ExamplePrompt
+from specdemo.prompt_set import SweepPrompt
 from specdemo.race import LANES, LaneUpdate, RaceRequest
 from specdemo.reports import lane_document, request_document
 from specdemo.settings import DecodeSettings
+from specdemo.sweeps import SweepRequest
 from specdemo.traces import Trace, answer_text, compare, load, save
 from tests.fakes import NOT_CROPPABLE, make_model, make_target, make_tokenizer
 
@@ -257,16 +258,16 @@ def test_a_target_that_is_not_there_fails_with_a_sentence(tmp_path: Path) -> Non
 
 
 def test_a_bench_is_finite_ratios_and_plain_json(engine: Engine) -> None:
-    configurations = tuple(
-        bench.Configuration(spec, DecodeSettings(num_draft_tokens=k, max_new_tokens=12))
-        for spec in ("ngram", "quantized", "early-exit")
-        for k in (1, 4)
+    request = SweepRequest(
+        prompts=(SweepPrompt("chat", "en", "one two one two one"),),
+        drafters=("ngram", "quantized", "early-exit"),
+        ks=(1, 4),
+        max_new_tokens=12,
     )
-    prompts = (ExamplePrompt("chat", {"en": "x"}, "one two one two one"),)
-    document = bench.run(engine, bench.Plan(prompts, configurations, True), lambda items, text: items)
+    document = bench.run(engine, bench.Plan(request, is_against_transformers=True), lambda text, share: None)
     assert json.loads(json.dumps(document, allow_nan=False)) == document
     assert [(row["drafter"], row["k"]) for row in document["rows"]] == [
-        (c.drafter, c.settings.num_draft_tokens) for c in configurations
+        (drafter, k) for drafter in request.drafters for k in request.ks
     ]
     for row in document["rows"]:
         assert row["identical"] == "1/1"

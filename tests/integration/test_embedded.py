@@ -22,7 +22,19 @@ from tests.fakes import answer, ending_at, rounds_of, run
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 SPECS = (
-    *("ngram", "ngram:static", "ngram:hashed", "ngram:map", "quantized", "eagle3", "mtp", "dspark", "dflash", "medusa"),
+    *(
+        "ngram",
+        "ngram:static",
+        "ngram:code",
+        "ngram:hashed",
+        "ngram:map",
+        "quantized",
+        "eagle3",
+        "mtp",
+        "dspark",
+        "dflash",
+        "medusa",
+    ),
     *("draft-model", "universal", "hybrid", "early-exit"),
 )
 PROMPTS = ("What is the capital of France, and why is it known?", "Count from one to ten, and then count again.")

@@ -148,6 +148,7 @@ def test_what_an_engine_lacks() -> None:
         "none": [],
         "ngram": [],
         "ngram:static": ["vLLM", "transformers"],
+        "ngram:code": ["vLLM", "transformers"],
         "ngram:hashed": ["vLLM", "SGLang", "transformers"],
         "ngram:map": ["transformers"],
         "quantized": [],
