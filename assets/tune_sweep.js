@@ -24,6 +24,27 @@ const paintTable = sortableTable(refs.table, [
   { key: "same", value: (row) => row.num_identical, cell: (row) => `${row.num_identical} / ${row.num_prompts}` },
 ], { key: "speedup", down: true });
 
+const paintMemory = sortableTable(refs.memory, [
+  { key: "drafter", isText: true, value: (row) => drafterText(row.drafter) },
+  ...["target_bytes", "target_cache_bytes", "drafter_bytes", "drafter_cache_bytes", "added_bytes"].map((key) => (
+    { key, value: (row) => row[key], cell: (row) => smallBytes(row[key]) }
+  )),
+], { key: "added_bytes", down: false });
+
+function smallBytes(value) {
+  return value < 1e6 ? `${(value / 1e3).toFixed(0)} kB` : value < 1e7 ? `${(value / 1e6).toFixed(1)} MB` : bytes(value);
+}
+
+function showMemory() {
+  const rows = view.memory ?? [];
+  refs.memoryPart.hidden = !rows.length || view.state === "running";
+  if (!rows.length) return;
+  paintMemory(rows);
+  const peak = Math.max(...rows.map((row) => row.peak_bytes ?? 0));
+  const measured = peak ? say(`peak_${rows[0].peak_of}`, { peak: smallBytes(peak) }) : "";
+  setText(refs.memoryNote, `${say("memory_note", { n: rows[0].num_tokens })} ${measured}`);
+}
+
 function firstTokens(row) {
   return `${number(row.seconds_to_first_token, 3)} / ${number(row.plain_seconds_to_first_token, 3)}`;
 }
@@ -46,6 +67,7 @@ function show() {
   refs.table.hidden = !view.points.length;
   if (view.points.length) paintTable(view.points);
   showNote();
+  showMemory();
 }
 
 function stateDetail() {

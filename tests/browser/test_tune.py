@@ -27,7 +27,7 @@ def sweep_little(page: Page) -> None:
 
 
 def column(page: Page, number: int) -> list[str]:
-    return page.locator(f"#tune-sweep tbody td:nth-child({number})").all_text_contents()
+    return page.locator(f"#tune-sweep [data-ref=table] tbody td:nth-child({number})").all_text_contents()
 
 
 def test_advice_names_a_drafter_and_k_and_races_them(open_page: OpenPage, source: ScriptedSource) -> None:
@@ -71,7 +71,7 @@ def test_a_sweep_fills_sorts_stops_goes_on_and_is_kept(
     open_section(page, "Tune")
     open_section(page, "Sweep")
     sweep_little(page)
-    expect(page.locator("#tune-sweep tbody tr")).not_to_have_count(0, timeout=15_000)
+    expect(page.locator("#tune-sweep [data-ref=table] tbody tr")).not_to_have_count(0, timeout=15_000)
     page.click("#sweep-stop")
     expect(page.locator(f"#tune-sweep {HEADLINE}")).to_have_text("Stopped")
     assert source.is_idle_within(10)
@@ -84,18 +84,10 @@ def test_a_sweep_fills_sorts_stops_goes_on_and_is_kept(
     assert source.is_idle_within(10)
     open_section(page, "Tune")
     expect(page.locator(f"#tune-sweep {HEADLINE}")).to_have_text("All is measured", timeout=15_000)
-    expect(page.locator("#tune-sweep tbody tr")).to_have_count(12)
+    expect(page.locator("#tune-sweep [data-ref=table] tbody tr")).to_have_count(12)
     assert source.resumed_with
-    # By speedup at first; then by K with the keyboard, down and up.
-    speedups = [float(text.split()[1].rstrip("×")) for text in column(page, 6)]
-    assert speedups == sorted(speedups, reverse=True)
-    head = page.get_by_role("button", name=re.compile("^K"))
-    head.focus()
-    page.keyboard.press("Enter")
-    assert column(page, 2) == [k for k in "8421" for _ in range(3)]
-    page.keyboard.press("Space")
-    assert column(page, 2) == [k for k in "1248" for _ in range(3)]
-    expect(page.locator("#tune-sweep th").nth(1)).to_have_attribute("aria-sort", "ascending")
+    sorts_by_keyboard(page)
+    expect(page.locator("#tune-sweep [data-ref=memory] tbody tr")).to_have_count(3)
     expect(page.locator("#tune-sweep [data-ref=note]")).to_contain_text("n-gram · K = 8")
     expect(page.locator("#sweep-charts .js-plotly-plot")).to_have_count(4, timeout=15_000)
     assert "undefined" not in (page.text_content("#tune-sweep") or "")
@@ -104,10 +96,27 @@ def test_a_sweep_fills_sorts_stops_goes_on_and_is_kept(
     file = tmp_path / "sweep.jsonl"
     download.value.save_as(file)
     rows = column(page, 6)
-    other = open_page()
+    reads_again(open_page(), file, rows)
+
+
+def sorts_by_keyboard(page: Page) -> None:
+    """By speedup at first; then by K, down and up."""
+    speedups = [float(text.split()[1].rstrip("×")) for text in column(page, 6)]
+    assert speedups == sorted(speedups, reverse=True)
+    head = page.get_by_role("button", name=re.compile("^K"))
+    head.focus()
+    page.keyboard.press("Enter")
+    assert column(page, 2) == [k for k in "8421" for _ in range(3)]
+    page.keyboard.press("Space")
+    assert column(page, 2) == [k for k in "1248" for _ in range(3)]
+    expect(page.locator("[data-ref=table] th").nth(1)).to_have_attribute("aria-sort", "ascending")
+
+
+def reads_again(other: Page, file: Path, rows: list[str]) -> None:
+    """The file of a sweep on another visitor's page, in every section."""
     open_section(other, "Tune")
     open_section(other, "Sweep")
-    expect(other.locator("#tune-sweep tbody tr")).to_have_count(0)
+    expect(other.locator("#tune-sweep [data-ref=table] tbody tr")).to_have_count(0)
     other.set_input_files("input[type=file][accept='.jsonl']", file)
     expect(other.locator(f"#tune-sweep {HEADLINE}")).to_have_text("Opened from a file", timeout=15_000)
     assert sorted(column(other, 6)) == sorted(rows)
