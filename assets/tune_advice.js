@@ -1,6 +1,6 @@
 // The advisor: which drafter and K, how sure, and why.
 
-const stopped = new Set();
+const over = new Set(); // runs that were stopped, or whose place another took: what still comes of them is late
 let view = { ...props.value };
 
 const paintMeasured = sortableTable(refs.measured, [
@@ -24,8 +24,9 @@ const paintEstimates = sortableTable(refs.estimates, [
 ], { key: "estimated", down: true });
 
 function receive(value) {
-  if (!value || stopped.has(value.run)) return;
+  if (!value || over.has(value.run)) return;
   const isNews = value.run !== view.run || value.state !== view.state;
+  if (value.run !== view.run) over.add(view.run);
   view = value;
   show();
   if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
@@ -87,7 +88,7 @@ function engineCard(one) {
 // The browser stops at once; the server ends the work at its next update.
 function stop() {
   if (!["waiting", "running"].includes(view.state)) return;
-  stopped.add(view.run);
+  over.add(view.run);
   view = { ...view, state: "stopped" };
   show();
 }

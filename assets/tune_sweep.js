@@ -1,6 +1,6 @@
 // A sweep: how far it is, and its points as a table that can be sorted while it fills.
 
-const stopped = new Set();
+const over = new Set(); // runs that were stopped, or whose place another took: what still comes of them is late
 let view = { ...props.value };
 
 const paintTable = sortableTable(refs.table, [
@@ -24,13 +24,35 @@ const paintTable = sortableTable(refs.table, [
   { key: "same", value: (row) => row.num_identical, cell: (row) => `${row.num_identical} / ${row.num_prompts}` },
 ], { key: "speedup", down: true });
 
+const paintMemory = sortableTable(refs.memory, [
+  { key: "drafter", isText: true, value: (row) => drafterText(row.drafter) },
+  ...["target_bytes", "target_cache_bytes", "drafter_bytes", "drafter_cache_bytes", "added_bytes"].map((key) => (
+    { key, value: (row) => row[key], cell: (row) => smallBytes(row[key]) }
+  )),
+], { key: "added_bytes", down: false });
+
+function smallBytes(value) {
+  return value < 1e6 ? `${(value / 1e3).toFixed(0)} kB` : value < 1e7 ? `${(value / 1e6).toFixed(1)} MB` : bytes(value);
+}
+
+function showMemory() {
+  const rows = view.memory ?? [];
+  refs.memoryPart.hidden = !rows.length || view.state === "running";
+  if (!rows.length) return;
+  paintMemory(rows);
+  const peak = Math.max(...rows.map((row) => row.peak_bytes ?? 0));
+  const measured = peak ? say(`peak_${rows[0].peak_of}`, { peak: smallBytes(peak) }) : "";
+  setText(refs.memoryNote, `${say("memory_note", { n: rows[0].num_tokens })} ${measured}`);
+}
+
 function firstTokens(row) {
   return `${number(row.seconds_to_first_token, 3)} / ${number(row.plain_seconds_to_first_token, 3)}`;
 }
 
 function receive(value) {
-  if (!value || (stopped.has(value.run) && ["waiting", "running"].includes(value.state))) return;
-  const isNews = value.state !== view.state;
+  if (!value || over.has(value.run)) return;
+  const isNews = value.run !== view.run || value.state !== view.state;
+  if (value.run !== view.run) over.add(view.run);
   view = value;
   show();
   if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
@@ -45,6 +67,7 @@ function show() {
   refs.table.hidden = !view.points.length;
   if (view.points.length) paintTable(view.points);
   showNote();
+  showMemory();
 }
 
 function stateDetail() {
@@ -71,18 +94,7 @@ function showNote() {
     vain: number(row.drafted_in_vain, 0), passes: number(row.target_passes, 0),
     first: number(row.seconds_to_first_token, 3), plain: number(row.plain_seconds_to_first_token, 3),
   });
-  setText(refs.note, [figures, say(gapReason(row)), costs, memoryText(row.drafter)].join(" "));
-}
-
-function memoryText(drafter) {
-  const use = view.memory?.[drafter];
-  if (!use) return "";
-  const megabytes = (bytes) => number(bytes / 1e6, bytes < 1e7 ? 1 : 0);
-  return say("memory_figures", {
-    target: megabytes(use.target_bytes), drafter: megabytes(use.drafter_bytes), tokens: use.num_tokens,
-    cache: megabytes(use.target_cache_bytes), more: megabytes(use.drafter_cache_bytes),
-    peak: use.peak_bytes == null ? "–" : megabytes(use.peak_bytes),
-  });
+  setText(refs.note, [figures, say(gapReason(row)), costs].join(" "));
 }
 
 function gapReason(row) {
@@ -96,7 +108,7 @@ function gapReason(row) {
 
 function stop() {
   if (!["waiting", "running"].includes(view.state)) return;
-  stopped.add(view.run);
+  over.add(view.run);
   view = { ...view, state: "stopped" };
   show();
 }

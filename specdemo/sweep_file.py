@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from specdemo.errors import SettingsError, SpecdemoError
-from specdemo.sweeps import HeatResult, SweepRequest
+from specdemo.sweeps import PLAIN, HeatResult, SweepRequest
 
 VERSION = 1
 _RESULT = TypeAdapter(HeatResult)
@@ -68,9 +68,13 @@ def read(text: str, name: str) -> tuple[SweepRequest, list[HeatResult]]:
     whole = lines if text.endswith("\n") else lines[:-1]
     try:
         request = _REQUEST.validate_python(document["request"])
-        return request, [_RESULT.validate_json(line) for line in whole]
+        results = [_RESULT.validate_json(line) for line in whole]
     except (KeyError, ValidationError, SpecdemoError) as error:
         raise SettingsError(f"{name} is damaged: {str(error).splitlines()[0]}. {_REMEDY}") from error
+    wanted, lanes = set(request.heats()), {PLAIN, *request.ks}
+    if not all(result.heat in wanted and set(result.lanes) == lanes for result in results):
+        raise SettingsError(f"{name} is damaged: it holds a heat that its sweep does not have. {_REMEDY}")
+    return request, results
 
 
 def provenance_of(text: str) -> dict[str, Any]:

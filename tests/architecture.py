@@ -28,7 +28,6 @@ LAYERS = {
             "engine_settings",
             "engine_texts",
             "proofs",
-            "batches",
         ),
         1,
     ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from specdemo.advice import Advice, AdviceRequest, AdviceStep, AdviceUpdate, Estimate
 from specdemo.events import Event, Finished, Started
+from specdemo.memory_use import MemoryUse
 from specdemo.points import points
 from specdemo.prompt_set import SweepPrompt
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepProgress, SweepRequest, SweepUpdate
@@ -18,12 +19,30 @@ def scripted_sweep(request: SweepRequest, done: Sequence[HeatResult], seconds: f
     known = {result.heat for result in done}
     left = [heat for heat in request.heats() if heat not in known]
     num_all = len(request.heats())
+    yield SweepProgress(num_all - len(left), num_all)
+    yield from map(memory_use, request.drafters)
     yield SweepProgress(num_all - len(left), num_all, SECONDS_A_HEAT * len(left))
     for i, heat in enumerate(left):
         if seconds is not None and SECONDS_A_HEAT * (i + 1) > seconds:
             return
         yield heat_result(request, heat)
         yield SweepProgress(num_all - len(left) + i + 1, num_all, SECONDS_A_HEAT * (len(left) - i - 1))
+
+
+def memory_use(drafter: str) -> MemoryUse:
+    """What a drafter might take."""
+    return MemoryUse(
+        drafter=drafter,
+        num_tokens=96,
+        target_bytes=538_000_000,
+        drafter_bytes=98_000_000,
+        target_cache_bytes=4_400_000,
+        target_cache_bytes_per_token=46_000,
+        drafter_cache_bytes=150_000,
+        drafter_cache_bytes_per_token=1_500,
+        peak_bytes=1_200_000_000,
+        peak_of="process",
+    )
 
 
 def heat_result(request: SweepRequest, heat: Heat) -> HeatResult:

@@ -157,7 +157,7 @@ _ADVICE: dict[str, dict[str, str]] = {
         "advice_done": "完成",
         "trying": "正在试 {drafter}。",
         "settling": "正在实测最好的两个。",
-        "advised": "{drafter}，K = {k}：是原来的 {speedup} 倍快（{sure}）",
+        "advised": "{drafter}，K = {k}：速度是普通解码的 {speedup} 倍（{sure}）",
         "sure": "95 %：{interval}",
         "unsure": "提示词太少，给不出区间",
         "declined": "不要用投机解码",

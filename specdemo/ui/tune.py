@@ -140,12 +140,13 @@ def _sweep_fields() -> dict[str, Any]:
         )
         with gr.Row():
             fields["ks"] = gr.CheckboxGroup(
-                [(str(k), k) for k in _KS], value=_USUAL_KS, label=_t("swept_ks"), elem_id="sweep-ks"
+                [(str(k), k) for k in _KS], value=_USUAL_KS, label=_t("swept_ks"), elem_id="sweep-ks", min_width=260
             )
             fields["temperatures"] = gr.CheckboxGroup(
                 [(f"{one:g}", one) for one in _TEMPERATURES],
                 value=[0.0],
                 label=_t("swept_temperatures"),
+                min_width=260,
                 elem_id="sweep-temperatures",
             )
         with gr.Row():

@@ -41,7 +41,7 @@ def advice_fields() -> dict[str, Any]:
             fields["temperature"] = gr.Slider(
                 0, 2, 0, step=0.05, label=_t("advice_temperature"), elem_id="advice-temperature", **slider
             )
-            fields["rule"] = gr.Dropdown(rules, value="coupled", label=_t("advice_rule"), min_width=150)
+            fields["rule"] = gr.Dropdown(rules, value="coupled", label=_t("advice_rule"), min_width=240)
             fields["seconds"] = gr.Slider(
                 *_SECONDS, _USUAL_SECONDS, step=5, label=_t("advice_seconds"), elem_id="advice-seconds", **slider
             )

@@ -1,24 +1,19 @@
 """What the tab "Tune" reads and writes: a sweep as its file, its points as a table, and the sweep that ships."""
 
-import csv
 import gzip
-import io
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from specdemo.points import CategoryPoint, Point, points, points_by_category
+from specdemo.points import CategoryPoint, points_by_category
 from specdemo.sweep_file import dumps, provenance_of, read
+from specdemo.sweep_report import rows_csv, sweep_document
 from specdemo.ui.head import machine_name
 from specdemo.ui.tune_record import TuneRecord
 
 Recorded = tuple[tuple[CategoryPoint, ...], str]
 MAX_FILE_BYTES = 50_000_000
-_COLUMNS = tuple(field.name for field in fields(Point))
-_INTERVALS = tuple(name for name in _COLUMNS if name.endswith("interval"))
 
 
 def sweep_text(record: TuneRecord) -> str:
@@ -35,40 +30,18 @@ def open_sweep(text: str, name: str, record: TuneRecord) -> None:
 
 
 def points_json(record: TuneRecord) -> str:
-    """The points, over all prompts and by category, and where they were measured."""
+    """The points, over all prompts and by category, what their figures mean, and where they were measured."""
+    return json.dumps(_document(record), ensure_ascii=False, indent=1)
+
+
+def points_csv(record: TuneRecord) -> str:
+    """The points as a table for spreadsheets."""
+    return rows_csv(_document(record)["rows"])
+
+
+def _document(record: TuneRecord) -> dict[str, Any]:
     assert record.request is not None
-    by_category = points_by_category(record.request, record.results)
-    document = {
-        "provenance": record.provenance,
-        "points": [point.to_dict() for point in points(record.request, record.results)],
-        "by_category": [
-            {"category": one.category, "language": one.language, **one.point.to_dict()} for one in by_category
-        ],
-    }
-    return json.dumps(document, ensure_ascii=False, indent=1)
-
-
-def points_csv(measured: Sequence[Point]) -> str:
-    """A row a point; an interval is two columns, a list of values one, with spaces between them."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([column for name in _COLUMNS for column in _column_names(name)])
-    for point in measured:
-        values = asdict(point)
-        writer.writerow([cell for name in _COLUMNS for cell in _cells(name, values[name])])
-    return out.getvalue()
-
-
-def _column_names(name: str) -> list[str]:
-    return [f"{name}_low", f"{name}_high"] if name in _INTERVALS else [name]
-
-
-def _cells(name: str, value: Any) -> list[Any]:
-    if name in _INTERVALS:
-        return list(value or ("", ""))
-    if isinstance(value, tuple):
-        return [" ".join("" if one is None else f"{one:.6g}" for one in value)]
-    return ["" if value is None else value]
+    return sweep_document(record.request, record.results, {"target": record.request.target, **record.provenance})
 
 
 @lru_cache(maxsize=4)

@@ -39,6 +39,7 @@ def prompt_fields(section: str) -> dict[str, Any]:
             [(_t(f"kind_{category}"), category) for category in CATEGORIES],
             value=list(CATEGORIES),
             label=_t("kinds"),
+            min_width=300,
             elem_id=f"{section}-categories",
         )
         languages = gr.CheckboxGroup(
@@ -80,8 +81,9 @@ def chosen_prompts(
 
     Raises SettingsError of none.
     """
+    shipped = load_prompt_set()
     kinds = [(category, spoken) for category in categories or () for spoken in languages or ()]
-    of_kind = [[one for one in load_prompt_set() if (one.category, one.language) == kind][:most] for kind in kinds]
+    of_kind = [[one for one in shipped if (one.category, one.language) == kind][:most] for kind in kinds]
     longest = max(map(len, of_kind), default=0)
     found = tuple(prompts[turn] for turn in range(longest) for prompts in of_kind if turn < len(prompts))
     if not found:

@@ -9,6 +9,7 @@ from typing import Any
 
 from specdemo.advice import Advice, AdviceRequest
 from specdemo.batches import BatchRequest
+from specdemo.memory_use import MemoryUse
 from specdemo.sweeps import HeatResult, SweepRequest
 
 
@@ -24,6 +25,7 @@ class TuneRecord:
     ticket: int = 0
     request: SweepRequest | None = None
     results: list[HeatResult] = field(default_factory=list)
+    memory: dict[str, MemoryUse] = field(default_factory=dict)
     provenance: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -34,7 +36,8 @@ class TuneRecord:
     def begin(self, request: SweepRequest, provenance: dict[str, Any]) -> None:
         """Another sweep is shown, of which nothing was measured; a running one ends."""
         self.stop()
-        self.request, self.provenance, self.results = request, provenance, []
+        self.request, self.provenance = request, provenance
+        self.results, self.memory = [], {}
 
     def stop(self) -> None:
         """End the waiting and the running sweep; what was measured stays."""

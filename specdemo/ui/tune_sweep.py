@@ -8,9 +8,10 @@ from typing import Any
 import gradio as gr
 
 from specdemo.errors import SettingsError, SpecdemoError
+from specdemo.memory_use import MemoryUse
 from specdemo.points import points, points_by_category
 from specdemo.race import EventSource, RaceRequest
-from specdemo.sweeps import HeatResult, SweepRequest
+from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 from specdemo.ui.coalesce import batches
 from specdemo.ui.downloads import write_download
 from specdemo.ui.edge import page_error, sentences
@@ -58,7 +59,7 @@ class SweepHandlers:
                 raise SettingsError(TUNE[language]["nothing_left" if record.request else "nothing_swept"])
             check_ready(self._source, language)
         record.want(_seconds((minutes,)))
-        return SweepWire(record.request, record.results).value("waiting")
+        return SweepWire(record.request, record.results, record.memory.values()).value("waiting")
 
     def run(self, record: TuneRecord, request: gr.Request) -> Iterator[Value]:
         """Run the sweep that was prepared, unless it was stopped while it waited or another took its place."""
@@ -66,15 +67,12 @@ class SweepHandlers:
         if seconds is None or wanted is None:
             return
         ticket, done = record.ticket, tuple(record.results)
-        wire = SweepWire(wanted, done)
+        wire = SweepWire(wanted, done, record.memory.values())
         yield wire.value("running")
         try:
-            swept = self._source.sweep(wanted, done, seconds)
+            swept = _kept(record, self._source.sweep(wanted, done, seconds))
             with closing(batches(swept, SECONDS_BETWEEN_YIELDS)) as updates:
                 for batch in updates:
-                    if record.ticket != ticket:
-                        return
-                    record.results += [update for update in batch if isinstance(update, HeatResult)]
                     wire.add(batch)
                     yield wire.value("running")
         except SpecdemoError as error:
@@ -83,12 +81,17 @@ class SweepHandlers:
         except Exception as error:
             yield wire.value("failed", type(error).__name__)
             raise
-        yield SweepWire(wanted, record.results).value("done" if record.is_whole else "part")
+        if record.ticket == ticket:
+            yield SweepWire(wanted, record.results, record.memory.values()).value("done" if record.is_whole else "part")
 
     def stop(self, record: TuneRecord) -> Any:
         """End the waiting or running sweep; what was measured stays."""
         record.stop()
-        return gr.skip() if record.request is None else SweepWire(record.request, record.results).value("stopped")
+        return (
+            gr.skip()
+            if record.request is None
+            else SweepWire(record.request, record.results, record.memory.values()).value("stopped")
+        )
 
     def open_file(self, path: str, record: TuneRecord, request: gr.Request) -> Value:
         """Show a sweep from an uploaded file."""
@@ -96,7 +99,7 @@ class SweepHandlers:
         with sentences(TUNE[language]["no_file"]):
             open_sweep(_file_text(path, language), Path(path).name, record)
         assert record.request is not None
-        return SweepWire(record.request, record.results).value("opened")
+        return SweepWire(record.request, record.results, record.memory.values()).value("opened")
 
     def save(self, record: TuneRecord, request: gr.Request) -> str:
         """Write the sweep that is shown to a temporary file for download."""
@@ -105,19 +108,19 @@ class SweepHandlers:
 
     def save_csv(self, record: TuneRecord, request: gr.Request) -> str:
         """Write its points as a table."""
-        return write_download("points.csv", points_csv(points(self._check_swept(record, request), record.results)))
+        self._check_swept(record, request)
+        return write_download("points.csv", points_csv(record))
 
     def save_json(self, record: TuneRecord, request: gr.Request) -> str:
         """Write its points, by category too, as a document."""
         self._check_swept(record, request)
         return write_download("points.json", points_json(record))
 
-    def _check_swept(self, record: TuneRecord, request: gr.Request) -> SweepRequest:
+    def _check_swept(self, record: TuneRecord, request: gr.Request) -> None:
         language = language_of(request)
         with sentences(TUNE[language]["not_saved"]):
             if record.request is None:
                 raise SettingsError(TUNE[language]["nothing_swept"])
-        return record.request
 
     def results(self, record: TuneRecord, drafter: str | None, temperature: str | None, request: gr.Request) -> tuple:
         """What a sweep at rest shows: the charts' column, which drafter and temperature of which, five charts,
@@ -159,6 +162,19 @@ class SweepHandlers:
         return self._source.provenance(
             RaceRequest(prompt=wanted.prompts[0].prompt, drafter="none", settings=settings, target=wanted.target)
         )
+
+
+def _kept(record: TuneRecord, updates: Iterator[SweepUpdate]) -> Iterator[SweepUpdate]:
+    """The same updates, each heat kept as soon as it is there, until another run or Stop takes the record."""
+    ticket = record.ticket
+    for update in updates:
+        if record.ticket != ticket:
+            return
+        if isinstance(update, HeatResult):
+            record.results.append(update)
+        elif isinstance(update, MemoryUse):
+            record.memory[update.drafter] = update
+        yield update
 
 
 def sweep_request(language: str, own: str, categories: Sequence[str], *others: Any) -> SweepRequest:

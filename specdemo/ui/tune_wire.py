@@ -10,7 +10,7 @@ from specdemo.points import CategoryPoint, Point, points
 from specdemo.sweeps import HeatResult, SweepProgress, SweepRequest, SweepUpdate
 
 IDLE_ADVICE: dict[str, Any] = {"run": "", "state": "idle", "advice": None}
-IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": [], "memory": {}}
+IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": [], "memory": []}
 IDLE_BATCH: dict[str, Any] = {"run": "", "state": "idle", "points": [], "crossing": None}
 NO_GRID: dict[str, Any] = {"origin": "none", "cells": []}
 Group = tuple[float, str, str]
@@ -50,16 +50,17 @@ class AdviceWire:
 class SweepWire:
     """The value of one sweep; a point is folded again only when a heat of it has come."""
 
-    def __init__(self, request: SweepRequest, results: Sequence[HeatResult] = ()) -> None:
+    def __init__(
+        self, request: SweepRequest, results: Sequence[HeatResult] = (), memory: Iterable[MemoryUse] = ()
+    ) -> None:
         self._request = request
         self._run_id = secrets.token_hex(6)
         self._heats: dict[Group, list[HeatResult]] = {}
         self._rows: dict[Group, list[dict[str, Any]]] = {}
         self._stale: set[Group] = set()
-        self._memory: dict[str, MemoryUse] = {}
         self._progress = SweepProgress(len(results), len(request.heats()))
-        self.add(results)
-        self._progress = SweepProgress(len(results), len(request.heats()))
+        self._memory: dict[str, dict[str, Any]] = {}
+        self.add([*memory, *results])
 
     def add(self, updates: Iterable[SweepUpdate]) -> None:
         """Take in what came."""
@@ -67,7 +68,7 @@ class SweepWire:
             if isinstance(update, SweepProgress):
                 self._progress = update
             elif isinstance(update, MemoryUse):
-                self._memory[update.drafter] = update
+                self._memory[update.drafter] = update.to_dict()
             else:
                 heat = update.heat
                 group = (heat.temperature, heat.rule, heat.drafter)
@@ -87,7 +88,7 @@ class SweepWire:
             "all": progress.num_all,
             "left": None if progress.seconds_left is None else round(progress.seconds_left),
             "points": [row for group in self._groups() for row in self._rows.get(group, [])],
-            "memory": {drafter: use.to_dict() for drafter, use in self._memory.items()},
+            "memory": list(self._memory.values()),
             "message": message,
         }
 
