@@ -49,7 +49,6 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--minutes", type=float, metavar="N", help="end a sweep after so long; it can be gone on with")
     add("--report", metavar="FILE", help="also a report in Markdown, or with the ending .csv a table")
     add("--json", action="store_true", help="the document alone on stdout, without the table")
-    add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
     add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
@@ -82,9 +81,7 @@ def _bench(arguments: argparse.Namespace) -> int:
         raise SettingsError(f"the folder {report.parent} does not exist; make it or choose another --report FILE.")
     with loading_bar() as progress:
         engine = import_module("specdemo.engine").Engine.load(arguments.target, progress).at(arguments.precision)
-    if batches:
-        document = import_module("specdemo.batching").run(engine, batches, Show(is_quiet=True).track)
-    elif arguments.profile:
+    if arguments.profile:
         drafters = list(plan.request.drafters)
         document = import_module("specdemo.costs").profile(engine, drafters, Show(is_quiet=True).track)
     elif batches:

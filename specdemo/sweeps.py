@@ -63,7 +63,9 @@ class SweepRequest:
     def heats(self) -> tuple[Heat, ...]:
         """All heats, prompts outermost: whatever drifts, drifts over all configurations, and any part is a sample."""
         indices = range(len(self.prompts))
-        return tuple(Heat(*one) for one in product(indices, self.temperatures, self.rules, self.drafters))
+        heats = (Heat(*one) for one in product(indices, self.temperatures, self.rules, self.drafters))
+        # At temperature 0 every rule is greedy.
+        return tuple(heat for heat in heats if heat.temperature or heat.rule == self.rules[0])
 
     def settings(self, heat: Heat, k: int) -> DecodeSettings:
         """Of a lane of a heat; the plain lane has those of any other."""
