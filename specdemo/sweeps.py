@@ -55,7 +55,9 @@ class SweepRequest:
         for drafter in self.drafters:
             check_drafter_name(drafter)
             if drafter == "none":
-                raise SettingsError("the drafter is 'none', which is the plain lane of every sweep; name another.")
+                raise SettingsError(
+                    "the drafter is 'none', which is plain decoding itself and in every sweep; name another."
+                )
         check_precision(self.precision)
         for temperature, rule, k in product(self.temperatures, self.rules, self.ks):
             self._settings(temperature, rule, k)

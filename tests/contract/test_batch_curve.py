@@ -1,4 +1,4 @@
-"""The curve over the batch size: its figures fit each other, it can be stopped, and a row that is not as alone is seen."""
+"""The curve over the batch size: its figures fit, it can be stopped, and a row that is not as alone is seen."""
 
 import json
 from dataclasses import replace

@@ -132,7 +132,7 @@ def test_reports_hold_every_point_and_define_their_columns() -> None:
     [
         ({"drafters": ()}, "choose at least one"),
         ({"prompts": ()}, "choose at least one"),
-        ({"drafters": ("none",)}, "the plain lane of every sweep"),
+        ({"drafters": ("none",)}, "which is plain decoding itself"),
         ({"drafters": ("magic",)}, "the drafter is 'magic'"),
         ({"ks": (0,)}, "K is 0"),
         ({"temperatures": (9.0,)}, "temperature is 9"),
