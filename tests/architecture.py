@@ -28,7 +28,6 @@ LAYERS = {
             "engine_settings",
             "engine_texts",
             "proofs",
-            "batches",
         ),
         1,
     ),
@@ -44,6 +43,7 @@ LAYERS = {
             "sweep_report",
             "stretches",
             "memory_use",
+            "batches",
         ),
         1,
     ),
@@ -74,7 +74,7 @@ LAYERS = {
     ),
     "decoding": 4,
     **dict.fromkeys(
-        ("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "batching", "memory"), 5
+        ("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory", "batching"), 5
     ),
     **dict.fromkeys(("train", "proof", "tune"), 5),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),

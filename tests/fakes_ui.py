@@ -6,21 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from specdemo.advice import AdviceRequest, AdviceUpdate
 from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import ModelError, PromptError
-from specdemo.events import Event, Finished, Reading, Round, Started
+from specdemo.events import Event, Finished, Reading, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest, race
-from specdemo.spans import Span, Status
+from specdemo.spans import Span
+from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 from tests.fakes_batches import scripted_batches
 from tests.fakes_proofs import scripted_proof
+from tests.fakes_rounds import DRAFT_SECONDS, scripted_rounds, words_for
+from tests.fakes_tune import scripted_advice, scripted_sweep
 
 Update = TypeVar("Update")
-
-TARGET_SECONDS = 0.032
-DRAFT_SECONDS = 0.006
-TARGET_BYTES = 540_000_000
-DRAFT_BYTES = 98_000_000
 HOSTILE = (
     "<script>window.__pwn=1</script>",
     "<img src=x onerror=window.__pwn=2>",
@@ -38,30 +37,6 @@ HOSTILE = (
     "__i18n__",
     " \u202eabc",
 )
-_WORDS = [
-    "the",
-    "leaves",
-    "change",
-    "colour",
-    "because",
-    "days",
-    "grow",
-    "shorter",
-    "and",
-    "trees",
-    "stop",
-    "making",
-    "the",
-    "green",
-    "pigment",
-]
-
-
-def words_for(prompt: str, count: int) -> list[str]:
-    """An answer of `count` tokens that begins with the prompt, so that two visitors' answers differ."""
-    own = [f" {word}" for word in prompt.split()]
-    rest = [f" {_WORDS[i % len(_WORDS)]}" for i in range(count)]
-    return [*own, *rest][: count - 1] + [".\n"] if count > 1 else [own[0]]
 
 
 @dataclass
@@ -78,6 +53,7 @@ class ScriptedSource:
     slow_draft: bool = False
     progress: float | None = None
     differ: bool = False
+    resumed_with: tuple[HeatResult, ...] | None = None  # of the newest sweep
     kept_evidence: bool | None = None  # whether the newest race was asked to
     closed: int = 0
     started: int = 0
@@ -119,16 +95,7 @@ class ScriptedSource:
 
     def race(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         self.kept_evidence = request.settings.evidence
-        with self._lock:
-            self.started += 1
-            self.running += 1
-            self.most_running = max(self.most_running, self.running)
-        try:
-            yield from self._paced(request)
-        finally:
-            with self._lock:
-                self.running -= 1
-                self.closed += 1
+        yield from self._counted(self._lanes(request))
 
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
         yield from self._counted(scripted_proof(request))
@@ -136,7 +103,17 @@ class ScriptedSource:
     def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
         yield from self._counted(scripted_batches(request))
 
+    def sweep(
+        self, request: SweepRequest, done: Sequence[HeatResult] = (), seconds: float | None = None
+    ) -> Iterator[SweepUpdate]:
+        self.resumed_with = tuple(done)
+        yield from self._counted(scripted_sweep(request, done, seconds))
+
+    def advise(self, request: AdviceRequest) -> Iterator[AdviceUpdate]:
+        yield from self._counted(scripted_advice(request))
+
     def _counted(self, updates: Iterator[Update]) -> Iterator[Update]:
+        """The same, paced, and counted while it runs."""
         with self._lock:
             self.started += 1
             self.running += 1
@@ -150,13 +127,12 @@ class ScriptedSource:
                 self.running -= 1
                 self.closed += 1
 
-    def _paced(self, request: RaceRequest) -> Iterator[LaneUpdate]:
+    def _lanes(self, request: RaceRequest) -> Iterator[LaneUpdate]:
         count = self.num_tokens or request.settings.max_new_tokens
         answer = list(self.tokens) if self.tokens is not None else words_for(request.prompt, count)
         spans: dict[int, tuple[Span, ...]] = {}
         lanes = {lane: self._lane(lane, request, answer, spans) for lane in LANES}
         for lane, event in race(lanes):
-            time.sleep(self.seconds_per_update)
             yield LaneUpdate(lane, event, spans.pop(id(event), ()))
 
     def _lane(
@@ -174,47 +150,6 @@ class ScriptedSource:
             spans[id(event)] = shown
             yield event
         yield Finished(self.reason)  # type: ignore[arg-type]
-
-
-def scripted_rounds(answer: Sequence[str], k: int, draft_seconds: float) -> Iterator[tuple[Round, tuple[Span, ...]]]:
-    """Rounds that emit `answer`: the number accepted cycles, so that every verdict occurs."""
-    position = index = 0
-    while position < len(answer):
-        room = len(answer) - position - 1
-        drafted = min(k, room)
-        accepted = min((index * 3 + 1) % (k + 1), drafted) if k else 0
-        yield _round(index, answer, position, drafted, accepted, draft_seconds)
-        position += accepted + 1
-        index += 1
-
-
-def _round(
-    index: int, answer: Sequence[str], position: int, drafted: int, accepted: int, draft_seconds: float
-) -> tuple[Round, tuple[Span, ...]]:
-    kind: Any = "plain" if not drafted else "bonus" if accepted == drafted else "corrected"
-    dropped = [(90_000 + i, f" wrong{i}") for i in range(drafted - accepted)]
-    kept = [(_token_id(position + i, answer), answer[position + i]) for i in range(accepted + 1)]
-    statuses: list[Status] = ["rejected" if i == 0 else "discarded" for i in range(len(dropped))]
-    spans = [Span(token_id, text, "accepted") for token_id, text in kept[:-1]]
-    spans += [Span(token_id, text, status) for (token_id, text), status in zip(dropped, statuses, strict=True)]
-    spans.append(Span(kept[-1][0], kept[-1][1], kind))
-    event = Round(
-        index=index,
-        draft_token_ids=tuple(token_id for token_id, _ in [*kept[:-1], *dropped]),
-        num_accepted=accepted,
-        next_token_id=kept[-1][0],
-        next_token_kind=kind,
-        draft_seconds=draft_seconds * drafted,
-        verify_seconds=TARGET_SECONDS + 0.001 * drafted,
-        overhead_seconds=0.0008,
-        draft_bytes=DRAFT_BYTES * drafted,
-        verify_bytes=TARGET_BYTES,
-    )
-    return event, tuple(spans)
-
-
-def _token_id(position: int, answer: Sequence[str]) -> int:
-    return 1000 + sum(map(ord, answer[position])) % 40_000
 
 
 class Visit:

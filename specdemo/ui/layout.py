@@ -13,6 +13,7 @@ from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
 from specdemo.ui.deck import DeckHandlers, connect_deck, start_asked_race
+from specdemo.ui.downloads import DOWNLOAD
 from specdemo.ui.form import FIELDS
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.learn import LessonCards, LessonHandlers, connect_lessons
@@ -23,6 +24,7 @@ from specdemo.ui.room import Room
 from specdemo.ui.sidebar import Sidebar, build_sidebar
 from specdemo.ui.texts import gradio_labels
 from specdemo.ui.theme import page_theme
+from specdemo.ui.tune import build_tune_tab
 from specdemo.ui.view import ASSETS, STYLES, Questions, RaceView
 from specdemo.ui.waiting import MAX_WAITING, WaitingLine
 
@@ -38,10 +40,6 @@ _SECONDS_BETWEEN_PROGRESS = 1.0
 _LIGHT: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
 # Gradio shows no error of an event outside the queue, so what may refuse goes through it, in no one's way.
 _REFUSING: dict[str, Any] = {**_LIGHT, "queue": True, "concurrency_limit": None}
-_DOWNLOAD = (
-    "(file) => { if (!file) return; const link = document.createElement('a'); link.href = file.url;"
-    " link.download = file.orig_name || 'race.json'; document.body.append(link); link.click(); link.remove(); }"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +70,8 @@ def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces", room
                 stage = _build_stage(handlers, line, room)
             with gr.Tab(_t("tab_prove"), id="prove"):
                 build_prove_tab(source, DEVICE)
+            with gr.Tab(_t("tab_tune"), id="tune"):
+                build_tune_tab(source, handlers, asked, DEVICE, in_class=room is not None)
         _connect_race(handlers, sidebar, stage)
         _connect_replays(handlers, sidebar, stage)
         deck = DeckHandlers(source, handlers, asked)
@@ -90,7 +90,7 @@ def launch_options() -> dict[str, Any]:
     return {
         "i18n": gradio_labels(),
         "theme": page_theme(),
-        "css_paths": [ASSETS / name for name in (*STYLES, "prove.css")],
+        "css_paths": [ASSETS / name for name in (*STYLES, "prove.css", "tune.css")],
         "footer_links": ["api", "settings"],
         "run_history": False,
         "ssr_mode": False,
@@ -155,7 +155,7 @@ def _connect_replays(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) ->
     sidebar.recorded.input(handlers.pick, [sidebar.recorded, stage.record], stage.view, **_REFUSING)
     stage.open_button.upload(handlers.open_file, [stage.open_button, stage.record], stage.view, **_REFUSING)
     written = stage.view.save(handlers.save_file, stage.record, stage.saved, **_REFUSING)
-    written.success(None, stage.saved, None, js=_DOWNLOAD, **_LIGHT)
+    written.success(None, stage.saved, None, js=DOWNLOAD, **_LIGHT)
 
 
 def _connect_engine(page: gr.Blocks, restored: Any, handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> Any:

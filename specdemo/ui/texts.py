@@ -16,6 +16,7 @@ from specdemo.ui.texts_learn import LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.texts_prove import PROVE_LABELS
 from specdemo.ui.texts_room import ROOM_SENTENCES
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
+from specdemo.ui.texts_tune import TUNE_LABELS
 
 LABELS: dict[str, dict[str, str]] = {
     "en": {
@@ -215,5 +216,10 @@ def race_labels(language: str) -> dict[str, str]:
 def gradio_labels() -> gr.I18n:
     """The labels for `launch(i18n=...)`, under the codes that Gradio has; `race_text.js` leads all Chinese to them."""
     codes = {"en": "en", "zh": "zh-CN", "zh-TW": "zh-TW"}
-    labels = {language: LABELS[language] | PROVE_LABELS[language] | race_labels(language) for language in codes}
+    parts = (LABELS, PROVE_LABELS, TUNE_LABELS)
+    labels = {language: race_labels(language) for language in codes}
+    for language, known in labels.items():
+        known |= {f"drafter_{name}": short for name, short in drafter_names(language).items()}
+        for part in parts:
+            known |= part[language]
     return gr.I18n(**{code: labels[language] for language, code in codes.items()})

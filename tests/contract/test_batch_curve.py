@@ -1,4 +1,4 @@
-"""The curve over the batch size: figures that fit each other, an end at any time, an eye on rows unlike alone."""
+"""The curve over the batch size: its figures fit, it can be stopped, and a row that is not as alone is seen."""
 
 import json
 from dataclasses import replace
@@ -94,7 +94,7 @@ def test_bench_prints_the_curve_and_where_it_crosses(capsys: pytest.CaptureFixtu
         (("--batch", "0"), "the batch size is 0"),
         (("--batch", "17"), "from 1 to 16"),
         (("--batch", "many"), "the batch size is 'many'"),
-        (("--batch", "2", "--drafter", "none"), "name another"),
+        (("--batch", "2", "--drafter", "none"), "which is plain decoding itself"),
         (("--batch", "2", "--k", "x"), "K is 'x'"),
     ],
 )
