@@ -149,6 +149,7 @@ class Charts:
                 "legend": {"orientation": "h", "y": -0.24, "yanchor": "top"},
                 # A chart must not catch the finger that scrolls the page.
                 "dragmode": False,
+                "showlegend": len(traces) > 0 and traces[0]["type"] != "heatmap",
                 "hovermode": "closest",
                 **layout,
                 "xaxis": {"title": {"text": "K", "standoff": 6}, "fixedrange": True, **x_axis}
