@@ -94,7 +94,8 @@ function showNote() {
     vain: number(row.drafted_in_vain, 0), passes: number(row.target_passes, 0),
     first: number(row.seconds_to_first_token, 3), plain: number(row.plain_seconds_to_first_token, 3),
   });
-  setText(refs.note, `${figures} ${say(gapReason(row), { drafts: number(draftsARound(row), 1) })} ${costs}`);
+  const reason = say(gapReason(row), { drafts: number(draftsARound(row), 1) });
+  setText(refs.note, [figures, reason, costs].join(" "));
 }
 
 // For a hundred tokens: each round adds one of its own to the accepted drafts.

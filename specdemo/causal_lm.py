@@ -4,7 +4,7 @@ Knows no text, no drafter and no rule. Target and drafters both stand on this se
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -62,6 +62,16 @@ class CausalLM(Protocol):
 
     def cache_bytes(self, num_tokens: int) -> int:
         """Bytes of the keys and values of so many tokens, without the room that a session keeps for more."""
+
+
+@runtime_checkable
+class BatchLM(Protocol):
+    """A model of which one pass serves several sequences: the weights, which are most of its cost, are read once."""
+
+    def forward_many(
+        self, sessions: Sequence[CausalLMSession], token_ids: Sequence[Sequence[int]], num_logits: Sequence[int]
+    ) -> list[Tensor]:
+        """Append to each session its tokens, any number; the logits after the last `num_logits` of each."""
 
 
 class TransformersLM:
@@ -174,4 +184,13 @@ def require_rollback(lm: CausalLM, name: str) -> None:
             f"the cache of {name} cannot be shortened (recurrent, hybrid or quantised state), so rejected drafts could "
             "not be taken back; speculative decoding needs a model with an ordinary attention cache. "
             "Plain decoding works."
+        )
+
+
+def require_batches(lm: CausalLM, name: str) -> None:
+    """Raise ModelError when a pass serves one sequence only."""
+    if not isinstance(lm, BatchLM):
+        raise ModelError(
+            f"{name} runs through transformers' own pass, which serves one request at a time here; "
+            "batches need a target of the Llama architecture."
         )

@@ -50,6 +50,7 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--report", metavar="FILE", help="also a report in Markdown, or with the ending .csv a table")
     add("--json", action="store_true", help="the document alone on stdout, without the table")
     add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
+    add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
 
 
@@ -74,6 +75,7 @@ def _add_target(command: argparse.ArgumentParser) -> None:
 def _bench(arguments: argparse.Namespace) -> int:
     bench = import_module("specdemo.bench")
     plan = bench.make_plan(arguments)
+    batches = import_module("specdemo.batching").make_requests(arguments, plan.request.prompts)
     report = Path(arguments.report) if arguments.report else None
     if report and not report.parent.is_dir():
         raise SettingsError(f"the folder {report.parent} does not exist; make it or choose another --report FILE.")
@@ -82,6 +84,9 @@ def _bench(arguments: argparse.Namespace) -> int:
     if arguments.profile:
         drafters = list(plan.request.drafters)
         document = import_module("specdemo.costs").profile(engine, drafters, Show(is_quiet=True).track)
+    elif batches:
+        with loading_bar() as progress:
+            document = import_module("specdemo.batching").run(engine, batches, progress)
     else:
         with loading_bar() as progress:
             document = bench.run(engine, plan, progress)

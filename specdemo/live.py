@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from specdemo.advice import AdviceRequest, AdviceUpdate
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.catalog import (
     DRAFTER_LABELS,
     EMBEDDED_TARGET,
@@ -109,6 +110,13 @@ class LiveSource:
         advise = import_module("specdemo.tune").advise
         with self._turns.first():
             yield from self._device.iterate(lambda: advise(self._ready_engine().at(request.precision), request))
+
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        """See race.EventSource.batch."""
+        _check_visitors_drafter(request.drafter)
+        self._check_target(request.target)
+        updates = import_module("specdemo.batching").batch_updates
+        yield from self._turns.behind(self._device.iterate(lambda: updates(self._ready_engine(), request)))
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """See race.EventSource.provenance."""

@@ -1,24 +1,22 @@
 """The Llama forward pass: transformers' weights, a cache that crops for free, compiled code for few rows on the CPU.
 
 Serves the target, small drafters and the four-bit drafter alike, so both lanes profit equally. Also what early exit
-needs: the first layers can run ahead and are not computed again. Checked against transformers' own pass in the tests.
+needs: the first layers can run ahead and are not computed again. A pass serves one sequence or several: what it costs
+is above all the reading of the weights. Checked against transformers' own pass in the tests.
 Shapes: T tokens, D hidden, G key/value heads, E head size, R rows of the head, V vocabulary.
 """
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specdemo.causal_lm import LONGEST_PART
 from specdemo.kernels.decoder import LayerWeights
 from specdemo.kernels.llama import MOST_ROWS, CompiledLlama, fits
-from specdemo.llama_layers import LayerStack, LlamaHead, RotaryTable, normalize, run_layer
-
-_GROWTH = 512
+from specdemo.llama_layers import LayerStack, LlamaHead, RotaryTable, joined, normalize, run_layer
+from specdemo.llama_session import LlamaSession, Span
 
 
 class LlamaLM:
@@ -70,7 +68,7 @@ class LlamaLM:
         is_plain = not config.attention_bias and not config.mlp_bias and config.hidden_act == "silu"
         return is_plain and config.rope_parameters.get("rope_type") in ("default", "llama3", "linear")
 
-    def open(self, feature_layers: Sequence[int] = ()) -> "LlamaSession":
+    def open(self, feature_layers: Sequence[int] = ()) -> LlamaSession:
         """A fresh, empty sequence; see causal_lm.CausalLM.open."""
         return LlamaSession(self, feature_layers)
 
@@ -80,11 +78,59 @@ class LlamaLM:
         return 2 * len(self.layers) * groups * size * self.dtype.itemsize * num_tokens
 
     @torch.inference_mode()
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Final norm and head behind rows (T, D) of hidden states -> (T, V)."""
+    def forward_many(
+        self, sessions: Sequence[LlamaSession], token_ids: Sequence[Sequence[int]], num_logits: Sequence[int]
+    ) -> list[Tensor]:
+        """See causal_lm.BatchLM. On the compiled pass a row has the bits that it has alone."""
+        many = [i for i, ids in enumerate(token_ids) if len(ids) > MOST_ROWS]
+        few = [i for i, ids in enumerate(token_ids) if len(ids) <= MOST_ROWS]
+        found = {i: sessions[i].forward(token_ids[i], num_logits[i]) for i in many}
+        if few:
+            parts = ([values[i] for i in few] for values in (sessions, token_ids, num_logits))
+            found |= zip(few, self.run_pass(*parts, is_few=True), strict=True)
+        return [found[i] for i in range(len(sessions))]
+
+    def run_pass(
+        self,
+        sessions: Sequence[LlamaSession],
+        token_ids: Sequence[Sequence[int]],
+        num_logits: Sequence[int],
+        *,
+        is_few: bool,
+    ) -> list[Tensor]:
+        """Append the tokens to each session; returns the logits after the last `num_logits` of each.
+
+        Tokens that ran ahead resume where they stopped. `is_few`: of every session, whatever their sum.
+        """
+        num_rows = [len(ids) for ids in token_ids]
+        start = max(session.num_layers_ahead for session in sessions)
+        if start:
+            hidden = self._behind_first_layers(sessions, token_ids, range(start), is_few=is_few)
+        else:
+            hidden = self._embed([token_id for ids in token_ids for token_id in ids])
+        spans = [Span(session, session.length, num) for session, num in zip(sessions, num_rows, strict=True)]
+        hidden = self._run_and_keep(spans, hidden, range(start, len(self.layers)), is_few=is_few)
+        for span in spans:
+            span.session.hold(span.end)
+        rows = hidden.split(num_rows)
+        wanted = [part[len(part) - num :] for part, num in zip(rows, num_logits, strict=True)]
+        return list(self.logits(joined(wanted), is_few=is_few).split(list(num_logits)))
+
+    @torch.inference_mode()
+    def run_ahead_many(self, sessions: Sequence[LlamaSession], token_ids: Sequence[int], num_layers: int) -> Tensor:
+        """Run a token of each session through the first layers, keep its state for `forward`, and return all (B, D)."""
+        spans = [Span(session, session.length + len(session.ahead), 1) for session in sessions]
+        hidden = self._run(spans, self._embed(token_ids), range(num_layers), is_few=True)
+        for session, token_id, row in zip(sessions, token_ids, hidden.split(1), strict=True):
+            session.keep_ahead(token_id, row, num_layers)
+        return hidden
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor, *, is_few: bool = False) -> Tensor:
+        """Final norm and head behind rows (T, D) of hidden states -> (T, V); see `run_pass`."""
         if not len(hidden):
             return hidden.new_empty((0, self.vocab_size))
-        if self.compiled is not None and len(hidden) <= MOST_ROWS:
+        if self.compiled is not None and (is_few or len(hidden) <= MOST_ROWS):
             logits = self.compiled.logits(hidden.contiguous())
         else:
             logits = F.linear(normalize(hidden, self.head.norm, self.config.rms_norm_eps), self.head.weight)
@@ -93,126 +139,62 @@ class LlamaLM:
         full = logits.new_full((len(logits), self.vocab_size), float("-inf"))
         return full.index_copy_(1, self.head.token_ids, logits)
 
-
-class LlamaSession:
-    """One sequence in a LlamaLM; keys and values stand in one buffer, (2, layers, G, capacity, E)."""
-
-    def __init__(self, lm: LlamaLM, feature_layers: Sequence[int] = ()) -> None:
-        self._lm = lm
-        self._feature_layers = tuple(feature_layers)
-        self._cache: Tensor | None = None
-        self._ahead: list[tuple[int, Tensor]] = []  # (token id, hidden state) run through the first layers only
-        self._num_first_layers = 0
-        self.features: Tensor | None = None
-        self.length = 0
-
-    @torch.inference_mode()
-    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
-        """See CausalLMSession.forward; tokens that ran ahead resume where they stopped."""
-        logits, features = [], []
-        for start in range(0, len(token_ids), LONGEST_PART):
-            part = token_ids[start : start + LONGEST_PART]
-            num_behind = len(token_ids) - start - len(part)
-            logits.append(self._pass(part, min(len(part), max(0, num_logits - num_behind))))
-            features.append(self.features)
-        if self._feature_layers:
-            self.features = torch.cat(features)
-        return torch.cat(logits)
-
-    def _pass(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
-        lm, num_ahead = self._lm, len(self._ahead)
-        assert [token_id for token_id, _ in self._ahead] == list(token_ids[:num_ahead]), (
-            "what ran ahead must be fed first"
-        )
-        hidden = self._embed(token_ids[num_ahead:])
-        if num_ahead:
-            first = range(self._num_first_layers)
-            rest = self._run(hidden, self.length + num_ahead, first) if len(hidden) else hidden
-            hidden = torch.cat([*(row for _, row in self._ahead), rest])
-        start = self._num_first_layers if num_ahead else 0
-        hidden = self._run_and_keep(hidden, range(start, len(lm.layers)))
-        self._ahead.clear()
-        self.length += len(token_ids)
-        return lm.logits(hidden[len(hidden) - num_logits :])
-
-    @torch.inference_mode()
-    def run_ahead(self, token_id: int, num_layers: int) -> Tensor:
-        """Run one token through the first layers, keep its state for `forward`, and return it (1, D)."""
-        self._num_first_layers = num_layers
-        hidden = self._run(self._embed([token_id]), self.length + len(self._ahead), range(num_layers))
-        self._ahead.append((token_id, hidden))
-        return hidden
-
-    def shares_layers(self, other: object) -> TypeGuard["LlamaSession"]:
-        """Whether both read long texts with the same weights."""
-        return isinstance(other, LlamaSession) and self._lm.layers is other._lm.layers
-
-    def adopt(self, other: "LlamaSession") -> None:
-        """Hold what a session that shares the layers has read, without reading it again."""
-        if other.length:
-            self._buffer(other.length)[..., : other.length, :] = other.keys_and_values()
-        self.length = other.length
-
-    def crop(self, length: int) -> None:
-        """See CausalLMSession.crop; also forgets what ran ahead."""
-        assert 0 <= length <= self.length
-        self._ahead.clear()
-        self.length = length
-
-    def close(self) -> None:
-        """See CausalLMSession.close."""
-        self._cache = self.features = None
-        self._ahead.clear()
-
-    def keys_and_values(self) -> Tensor:
-        """The cached keys and values, (2, layers, G, length, E): for audits."""
-        assert self._cache is not None
-        return self._cache[..., : self.length, :]
-
     def _embed(self, token_ids: Sequence[int]) -> Tensor:
-        return F.embedding(torch.tensor(list(token_ids), dtype=torch.long, device=self._lm.device), self._lm.embedding)
+        return F.embedding(torch.tensor(list(token_ids), dtype=torch.long, device=self.device), self.embedding)
 
-    def _run_and_keep(self, hidden: Tensor, layers: range) -> Tensor:
+    def _behind_first_layers(
+        self, sessions: Sequence[LlamaSession], token_ids: Sequence[Sequence[int]], layers: range, *, is_few: bool
+    ) -> Tensor:
+        """All rows: those that ran ahead as they were kept, the others from their embeddings."""
+        rest = []
+        for session, ids in zip(sessions, token_ids, strict=True):
+            num_ahead = len(session.ahead)
+            assert [token_id for token_id, _ in session.ahead] == list(ids[:num_ahead]), (
+                "what ran ahead must be fed first"
+            )
+            rest.append(Span(session, session.length + num_ahead, len(ids) - num_ahead))
+        unread = [
+            token_id for session, ids in zip(sessions, token_ids, strict=True) for token_id in ids[len(session.ahead) :]
+        ]
+        hidden = self._embed(unread)
+        if unread:
+            hidden = self._run([span for span in rest if span.num_rows], hidden, layers, is_few=is_few)
+        pieces = []
+        for span, rows in zip(rest, hidden.split([span.num_rows for span in rest]), strict=True):
+            pieces += [*(row for _, row in span.session.ahead), rows]
+        return torch.cat(pieces)
+
+    def _run_and_keep(self, spans: Sequence[Span], hidden: Tensor, layers: range, *, is_few: bool) -> Tensor:
         """The last layers of a pass; stops at the layers whose output is a feature to keep a copy of it."""
-        kept = [hidden] * self._feature_layers.count(layers.start)
-        for end in sorted({*self._feature_layers, layers.stop} - {0, layers.start}):
-            hidden = self._run(hidden, self.length, range(layers.start, end))
+        wanted = spans[0].session.feature_layers
+        assert all(span.session.feature_layers == wanted for span in spans), "one pass keeps one kind of features"
+        kept = [hidden] * wanted.count(layers.start)
+        for end in sorted({*wanted, layers.stop} - {0, layers.start}):
+            hidden = self._run(spans, hidden, range(layers.start, end), is_few=is_few)
             layers = range(end, layers.stop)
-            feature = hidden if layers else normalize(hidden, self._lm.head.norm, self._lm.config.rms_norm_eps)
-            kept += [feature] * self._feature_layers.count(end)
-        if self._feature_layers:
-            self.features = torch.cat(kept, -1)
+            feature = hidden if layers else normalize(hidden, self.head.norm, self.config.rms_norm_eps)
+            kept += [feature] * wanted.count(end)
+        if wanted:
+            features = torch.cat(kept, -1).split([span.num_rows for span in spans])
+            for span, rows in zip(spans, features, strict=True):
+                span.session.features = rows
         return hidden
 
-    def _run(self, hidden: Tensor, start: int, layers: range) -> Tensor:
-        """Some layers over rows (T, D) at positions start..start+T-1."""
-        lm, end = self._lm, start + len(hidden)
-        cache, rotary = self._buffer(end), lm.rotary.rows(start, end)
-        if lm.compiled is not None and len(hidden) <= MOST_ROWS:
+    def _run(self, spans: Sequence[Span], hidden: Tensor, layers: range, *, is_few: bool) -> Tensor:
+        """Some layers over the rows (T, D) of all spans."""
+        caches = [span.session.buffer(span.end) for span in spans]
+        rotary = joined([self.rotary.rows(span.start, span.end) for span in spans], 1)
+        if self.compiled is not None and (is_few or len(hidden) <= MOST_ROWS):
             hidden = hidden.clone()
-            lm.compiled.run(hidden, cache, rotary, start, layers)
+            places = [(cache, span.start, span.num_rows) for cache, span in zip(caches, spans, strict=True)]
+            self.compiled.run(hidden, places, rotary, layers)
             return hidden
         for index in layers:
-            hidden = run_layer(lm.layers, index, hidden, cache[:, index, :, :end], rotary, lm.config.rms_norm_eps)
+            sequences = [
+                (cache[:, index, :, : span.end], span.num_rows) for cache, span in zip(caches, spans, strict=True)
+            ]
+            hidden = run_layer(self.layers, index, hidden, sequences, rotary, self.config.rms_norm_eps)
         return hidden
-
-    def _buffer(self, length: int) -> Tensor:
-        config = self._lm.config
-        capacity = 0 if self._cache is None else self._cache.shape[3]
-        if length > capacity:
-            shape = (
-                2,
-                len(self._lm.layers),
-                config.num_key_value_heads,
-                max(2 * capacity, 2 * ((length + _GROWTH) // 2)),
-                config.head_dim,
-            )
-            grown = torch.empty(shape, dtype=self._lm.dtype, device=self._lm.device)
-            if self._cache is not None:
-                grown[..., :capacity, :] = self._cache
-            self._cache = grown
-        assert self._cache is not None
-        return self._cache
 
 
 def _compiled(config: LlamaConfig, layers: LayerStack, head: LlamaHead) -> CompiledLlama | None:

@@ -4,7 +4,7 @@ The compiled pass for few rows on the CPU reads the same memory (see `kernels`).
 F inner width, H query heads, G key/value heads, E head size, R rows of the head, V vocabulary.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import torch
@@ -74,22 +74,40 @@ def normalize(hidden: Tensor, weight: Tensor, epsilon: float) -> Tensor:
     return both[..., : hidden.shape[-1]].contiguous()
 
 
-def run_layer(stack: LayerStack, index: int, hidden: Tensor, cache: Tensor, rotary: Tensor, epsilon: float) -> Tensor:
+def run_layer(
+    stack: LayerStack,
+    index: int,
+    hidden: Tensor,
+    sequences: Sequence[tuple[Tensor, int]],
+    rotary: Tensor,
+    epsilon: float,
+) -> Tensor:
     """Hidden states (T, D) behind layer `index`.
 
-    `cache` (2, G, length, E) ends with the places of the new tokens; `rotary` (2, T, E).
+    `sequences`, one after the other: a cache (2, G, length, E) that ends with the places of its sequence's new tokens,
+    and how many those are. `rotary` (2, T, E).
     """
-    num_rows, num_groups, size = len(hidden), cache.shape[1], cache.shape[3]
+    num_rows, (_, num_groups, _, size) = len(hidden), sequences[0][0].shape
     normed = normalize(hidden, stack.input_norm[index], epsilon)
     qkv = F.linear(normed, stack.qkv[index]).view(num_rows, -1, size).transpose(0, 1)
     num_heads = len(qkv) - 2 * num_groups
     rotated = _rotate(qkv[: num_heads + num_groups], rotary)
-    cache[0, :, -num_rows:] = rotated[num_heads:]
-    cache[1, :, -num_rows:] = qkv[num_heads + num_groups :]
-    hidden = hidden + F.linear(_attend(rotated[:num_heads], cache), stack.output[index])
+    mixed, first = [], 0
+    for cache, num_new in sequences:
+        rows = slice(first, first + num_new)
+        cache[0, :, -num_new:] = rotated[num_heads:, rows]
+        cache[1, :, -num_new:] = qkv[num_heads + num_groups :, rows]
+        mixed.append(_attend(rotated[:num_heads, rows], cache))
+        first += num_new
+    hidden = hidden + F.linear(joined(mixed), stack.output[index])
     normed = normalize(hidden, stack.post_norm[index], epsilon)
     gate, up = F.linear(normed, stack.gate_up[index]).chunk(2, -1)
     return hidden + F.linear(F.silu(gate) * up, stack.down[index])
+
+
+def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """One behind the other; a single one as it is, without a copy."""
+    return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
 
 
 def _attend(queries: Tensor, cache: Tensor) -> Tensor:

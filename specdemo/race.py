@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from specdemo.advice import AdviceRequest, AdviceUpdate
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import SpecdemoError
 from specdemo.events import Event, Finished, Round, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
@@ -144,6 +145,12 @@ class EventSource(Protocol):
 
     def advise(self, request: AdviceRequest) -> Iterator[AdviceUpdate]:
         """Find out which drafter and K pay, or that none does; the last update is the Advice."""
+
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        """Measure one batch size after the other; people who race go first, between any two rounds.
+
+        Closing the iterator stops the work and frees what it held.
+        """
 
     def provenance(self, request: RaceRequest) -> dict[str, Any]:
         """Models and revisions, device, dtype and library versions, for the page and for traces."""

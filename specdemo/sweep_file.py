@@ -34,8 +34,7 @@ class SweepFile:
                         f"{path} holds another sweep ({_differences(found, request)}); give it the same options, or "
                         "name another file."
                     )
-                # What a crash cut off behind the last whole line must not stand before the next one.
-                path.write_text(dumps(request, _header(path)["provenance"], self.results), encoding="utf-8")
+                _cut_unfinished_line(path)
             else:
                 path.write_text(dumps(request, provenance, ()), encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
@@ -60,15 +59,14 @@ def dumps(request: SweepRequest, provenance: dict[str, Any], results: Sequence[H
 
 def read(text: str, name: str) -> tuple[SweepRequest, list[HeatResult]]:
     """Inverse of `dumps`, but for the provenance; a last line that was cut off is left out. Raises SettingsError."""
-    head, *lines = text.splitlines() or [""]
+    head, *lines = text.split("\n")
     document = _document(head, name)
     if document.get("specdemo_sweep") != VERSION:
         found = document.get("specdemo_sweep")
         raise SettingsError(f"{name} has sweep version {found!r}; this program reads version {VERSION}. {_REMEDY}")
-    whole = lines if text.endswith("\n") else lines[:-1]
     try:
         request = _REQUEST.validate_python(document["request"])
-        results = [_RESULT.validate_json(line) for line in whole]
+        results = [_RESULT.validate_json(line) for line in lines[:-1]]
     except (KeyError, ValidationError, SpecdemoError) as error:
         raise SettingsError(f"{name} is damaged: {str(error).splitlines()[0]}. {_REMEDY}") from error
     wanted, lanes = set(request.heats()), {PLAIN, *request.ks}
@@ -82,9 +80,13 @@ def provenance_of(text: str) -> dict[str, Any]:
     return dict(_document(text.partition("\n")[0], "the text").get("provenance", {}))
 
 
-def _header(path: Path) -> dict[str, Any]:
-    with path.open(encoding="utf-8") as file:
-        return _document(file.readline(), path.name)
+def _cut_unfinished_line(path: Path) -> None:
+    """What a crash left behind the last whole line must not stand before the next one."""
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        with path.open("r+b") as file:
+            file.truncate(whole)
 
 
 def _document(line: str, name: str) -> dict[str, Any]:

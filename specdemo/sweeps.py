@@ -55,7 +55,9 @@ class SweepRequest:
         for drafter in self.drafters:
             check_drafter_name(drafter)
             if drafter == "none":
-                raise SettingsError("the drafter is 'none', which is the plain lane of every sweep; name another.")
+                raise SettingsError(
+                    "the drafter is 'none', which is plain decoding itself and in every sweep; name another."
+                )
         check_precision(self.precision)
         for temperature, rule, k in product(self.temperatures, self.rules, self.ks):
             self._settings(temperature, rule, k)
@@ -63,7 +65,9 @@ class SweepRequest:
     def heats(self) -> tuple[Heat, ...]:
         """All heats, prompts outermost: whatever drifts, drifts over all configurations, and any part is a sample."""
         indices = range(len(self.prompts))
-        return tuple(Heat(*one) for one in product(indices, self.temperatures, self.rules, self.drafters))
+        heats = (Heat(*one) for one in product(indices, self.temperatures, self.rules, self.drafters))
+        # At temperature 0 every rule is greedy.
+        return tuple(heat for heat in heats if heat.temperature or heat.rule == self.rules[0])
 
     def settings(self, heat: Heat, k: int) -> DecodeSettings:
         """Of a lane of a heat; the plain lane has those of any other."""

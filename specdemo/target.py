@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specdemo.causal_lm import LONGEST_PART, CausalLM, CausalLMSession, TransformersLM
+from specdemo.causal_lm import LONGEST_PART, BatchLM, CausalLM, CausalLMSession, TransformersLM
 from specdemo.llama import LlamaLM
 
 
@@ -52,6 +52,13 @@ class Target:
     def open(self, feature_layers: Sequence[int] = ()) -> "TargetSession":
         """A fresh generation; its passes keep the hidden states at `feature_layers` (see CausalLM.open)."""
         return TargetSession(self.lm.open(feature_layers), can_crop=self.lm.can_crop)
+
+    def verify(self, sessions: Sequence["TargetSession"], token_ids: Sequence[Sequence[int]]) -> list[Tensor]:
+        """One pass over the newest committed token and K drafts of each session: logits after each, (K + 1, V)."""
+        if len(sessions) == 1:
+            return [sessions[0].verify(token_ids[0])]
+        assert isinstance(self.lm, BatchLM), "only one at a time; see require_batches"
+        return self.lm.forward_many([session.session for session in sessions], token_ids, [*map(len, token_ids)])
 
     def decode_text(self, token_ids: Sequence[int]) -> str:
         """Exact text of the ids, control tokens included."""

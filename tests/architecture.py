@@ -43,6 +43,7 @@ LAYERS = {
             "sweep_report",
             "stretches",
             "memory_use",
+            "batches",
         ),
         1,
     ),
@@ -59,6 +60,7 @@ LAYERS = {
             "kernels",
             "llama",
             "llama_layers",
+            "llama_session",
             "gguf_index",
             "four_bit",
             "chat",
@@ -71,7 +73,9 @@ LAYERS = {
         3,
     ),
     "decoding": 4,
-    **dict.fromkeys(("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory"), 5),
+    **dict.fromkeys(
+        ("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory", "batching"), 5
+    ),
     **dict.fromkeys(("train", "proof", "tune"), 5),
     **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),
 }

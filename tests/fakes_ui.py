@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from specdemo.advice import AdviceRequest, AdviceUpdate
+from specdemo.batches import BatchRequest, BatchUpdate
 from specdemo.errors import ModelError, PromptError
 from specdemo.events import Event, Finished, Reading, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
 from specdemo.race import LANES, DrafterInfo, EngineStatus, LaneUpdate, PassCosts, RaceRequest, race
 from specdemo.spans import Span
 from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
+from tests.fakes_batches import scripted_batches
 from tests.fakes_proofs import scripted_proof
 from tests.fakes_rounds import DRAFT_SECONDS, scripted_rounds, words_for
 from tests.fakes_tune import scripted_advice, scripted_sweep
@@ -97,6 +99,9 @@ class ScriptedSource:
 
     def prove(self, request: ProofRequest) -> Iterator[ProofUpdate]:
         yield from self._counted(scripted_proof(request))
+
+    def batch(self, request: BatchRequest) -> Iterator[BatchUpdate]:
+        yield from self._counted(scripted_batches(request))
 
     def sweep(
         self, request: SweepRequest, done: Sequence[HeatResult] = (), seconds: float | None = None

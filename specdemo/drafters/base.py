@@ -1,7 +1,7 @@
 """The seam between the decode loop and every drafter family."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
@@ -52,3 +52,23 @@ class Drafter(Protocol):
 
     def cache_bytes(self, num_tokens: int) -> int:
         """What a session holds of a text of so many tokens, besides the target's own cache."""
+
+
+@runtime_checkable
+class BatchDrafter(Protocol):
+    """A drafter whose passes can serve several generations at once."""
+
+    def propose_many(self, asked: Sequence[tuple[DraftSession, int]]) -> list[Draft]:
+        """What `propose` gives for each (session, max_tokens)."""
+
+
+def propose_all(drafter: Drafter, asked: Sequence[tuple[DraftSession, int]]) -> list[Draft]:
+    """A draft for each (session, max_tokens), none where max_tokens is 0; one after the other where there is no way
+    to draft together.
+    """
+    drafting = [(session, max_tokens) for session, max_tokens in asked if max_tokens > 0]
+    if len(drafting) > 1 and isinstance(drafter, BatchDrafter):
+        drafts = iter(drafter.propose_many(drafting))
+    else:
+        drafts = (session.propose(max_tokens) for session, max_tokens in drafting)
+    return [next(drafts) if max_tokens > 0 else Draft(()) for _, max_tokens in asked]

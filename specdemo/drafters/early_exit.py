@@ -17,7 +17,7 @@ from torch.nn import functional as F  # noqa: N812
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLM, CausalLMSession
-from specdemo.drafters.chain import draw_chain
+from specdemo.drafters.chain import Chain, draw_chain, draw_chains
 from specdemo.drafters.checkpoint import Checkpoint, Parts
 from specdemo.drafters.layers import WordHead
 from specdemo.errors import ModelError, SettingsError
@@ -39,7 +39,7 @@ class Exit(Protocol):
     """Held besides the target's own weights."""
 
     def __call__(self, hidden: Tensor) -> Tensor:
-        """hidden (1, D) -> logits (1, V)."""
+        """hidden (T, D) -> logits (T, V)."""
 
 
 class OwnExit:
@@ -91,7 +91,7 @@ class EarlyExitDrafter:
     feature_layers = ()
 
     def __init__(self, lm: CausalLM, exit_layer: int | None = None, way_out: Exit | None = None) -> None:
-        lm = require_layers(lm)
+        self._lm = lm = require_layers(lm)
         self.exit_layer = default_exit_layer(lm) if exit_layer is None else exit_layer
         if not 1 <= self.exit_layer < len(lm.layers):
             raise SettingsError(
@@ -114,6 +114,17 @@ class EarlyExitDrafter:
         """Run a token ahead and leave by the exit: logits (1, V)."""
         return self.way_out(session.run_ahead(token_id, self.exit_layer))
 
+    def propose_many(self, asked: Sequence[tuple["EarlyExitSession", int]]) -> list[Draft]:
+        """See drafters.base.BatchDrafter."""
+        sessions = [session for session, _ in asked]
+
+        def next_logits(drawing: Sequence[tuple[int, Sequence[int]]]) -> Sequence[Tensor]:
+            running = [sessions[number].count_pass() for number, _ in drawing]
+            hidden = self._lm.run_ahead_many(running, [ids[-1] for _, ids in drawing], self.exit_layer)
+            return self.way_out(hidden).split(1)
+
+        return draw_chains([session.begin(max_tokens) for session, max_tokens in asked], next_logits)
+
 
 class EarlyExitSession:
     """See drafters.base.DraftSession; its cache is the target's, which the decode loop crops."""
@@ -133,9 +144,17 @@ class EarlyExitSession:
         """Run the newest token ahead through the first layers, draw, and go on from what was drawn."""
         return draw_chain(self._sampler, self._ids, max_tokens, self._logits_after)
 
-    def _logits_after(self, token_ids: Sequence[int]) -> Tensor:
+    def begin(self, max_tokens: int) -> Chain:
+        """An empty draft."""
+        return Chain(self._sampler, self._ids, max_tokens)
+
+    def count_pass(self) -> LlamaSession:
+        """The target's session, of which a token runs ahead now."""
         self.bytes_read += self._drafter.pass_bytes
-        return self._drafter.draft_logits(self._session, token_ids[-1])
+        return self._session
+
+    def _logits_after(self, token_ids: Sequence[int]) -> Tensor:
+        return self._drafter.draft_logits(self.count_pass(), token_ids[-1])
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Remember the sequence."""

@@ -14,9 +14,9 @@ from torch.nn import functional as F  # noqa: N812
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import LONGEST_PART, CausalLMSession
-from specdemo.drafters.chain import draw_chain
-from specdemo.drafters.layers import KeyValues, Layer
-from specdemo.llama_layers import RotaryTable
+from specdemo.drafters.chain import Chain, draw_chains
+from specdemo.drafters.layers import KeyValues, Layer, attend
+from specdemo.llama_layers import RotaryTable, joined
 from specdemo.sampling import Sampler
 
 
@@ -38,7 +38,7 @@ class FeatureCell(Protocol):
         """embedded, inputs (T, D) -> what attention reads (T, ...), and what it is added to (T, D)."""
 
     def finish(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """The layer's output (1, D) -> what the chain goes on from (1, D), and logits (1, V)."""
+        """The layer's output (T, D) -> what the chain goes on from (T, D), and logits (T, V)."""
 
 
 class FeatureChainDrafter:
@@ -60,6 +60,41 @@ class FeatureChainDrafter:
         """The layer's keys and values."""
         return KeyValues([self.cell.layer]).bytes_of(num_tokens)
 
+    @torch.inference_mode()
+    def propose_many(self, asked: Sequence[tuple["FeatureChainSession", int]]) -> list[Draft]:
+        """See drafters.base.BatchDrafter. Each reads its own features; from there on the layer's rows go together."""
+        sessions = [session for session, _ in asked]
+
+        def next_logits(drawing: Sequence[tuple[int, Sequence[int]]]) -> Sequence[Tensor]:
+            moving = [(sessions[number], ids) for number, ids in drawing]
+            is_first = moving[0][0].newest is None
+            parts = [s.read_features(ids) for s, ids in moving] if is_first else self._extend_all(moving)
+            mixed, residual = (joined(rows) for rows in zip(*parts, strict=True))
+            newest, logits = self.cell.finish(self.cell.layer.behind(residual, mixed))
+            for (session, _), row in zip(moving, newest.split(1), strict=True):
+                session.go_on_from(row)
+            return logits.split(1)
+
+        drafts = draw_chains([session.begin(max_tokens) for session, max_tokens in asked], next_logits)
+        for session in sessions:
+            session.forget_drafts()
+        return drafts
+
+    def _extend_all(self, moving: Sequence[tuple["FeatureChainSession", Sequence[int]]]) -> list[tuple[Tensor, Tensor]]:
+        """One more row of each session: what attention mixed and what that is added to, both (1, ...)."""
+        ids = torch.tensor([token_ids[-1] for _, token_ids in moving], device=self.cell.embedding.device)
+        inputs = joined([session.newest for session, _ in moving if session.newest is not None])
+        rows, residual = self.cell.combine(F.embedding(ids, self.cell.embedding), inputs)
+        places = [session.cache.length for session, _ in moving]
+        rotary = joined([self.rotary.rows(place, place + 1) for place in places], 1)
+        heads = zip(*(part.split(1, 1) for part in self.cell.layer.heads(rows, rotary)), strict=True)
+        mixed = []
+        for (session, _), (query, key, value) in zip(moving, heads, strict=True):
+            keys, values = session.cache.put(0, key, value)
+            session.cache.length += 1
+            mixed.append(attend(query, keys, values))
+        return list(zip(mixed, residual.split(1), strict=True))
+
 
 class FeatureChainSession:
     """See drafters.base.DraftSession. Between rounds the cache holds rows of true features only."""
@@ -69,41 +104,54 @@ class FeatureChainSession:
     def __init__(
         self, drafter: FeatureChainDrafter, features: Tensor | None, prompt_ids: Sequence[int], sampler: Sampler
     ) -> None:
-        self._cell, self._rotary, self._sampler = drafter.cell, drafter.rotary, sampler
+        self._drafter, self._cell, self._sampler = drafter, drafter.cell, sampler
         self._ids = list(prompt_ids)
-        self._cache = KeyValues([drafter.cell.layer])
-        self._newest: Tensor | None = None  # what the chain goes on from (1, D)
+        self.cache = KeyValues([drafter.cell.layer])
+        self.newest: Tensor | None = None
+        """What the chain goes on from, (1, D); None where features are to be read first."""
+        self._num_true = 0
         self.bytes_read = 0
         # The last row of the prompt is left for the first proposal, which needs what the layer makes of it.
         self._unread = [] if features is None else [features[-1:]]
-        if features is not None:
+        if features is not None and len(features) > 1:
             self._read(features[:-1])
 
     @torch.inference_mode()
     def _read(self, features: Tensor) -> None:
         for part in features.split(LONGEST_PART):
-            first = self._cache.length + 1
+            first = self.cache.length + 1
             self._extend(self._ids[first : first + len(part)], self._cell.read_features(part))
 
-    @torch.inference_mode()
     def propose(self, max_tokens: int) -> Draft:
         """Read the features that came in, then go on from the layer's own output."""
-        if not self._unread:
-            return Draft(())  # a prompt of one token: the target has read nothing yet
+        return self._drafter.propose_many([(self, max_tokens)])[0]
+
+    def begin(self, max_tokens: int) -> Chain:
+        """An empty draft; with a prompt of one token it stays so: the target has read nothing yet."""
+        return Chain(self._sampler, self._ids, max_tokens if self._unread else 0)
+
+    def read_features(self, token_ids: Sequence[int]) -> tuple[Tensor, Tensor]:
+        """Rows of the features that came in; of the last one what attention mixed and what that is added to.
+
+        No other row's output is needed.
+        """
         features = torch.cat(self._unread)
         self._unread.clear()
         self.bytes_read += self._cell.feature_bytes
         inputs = self._cell.read_features(features)
-        num_true = self._cache.length + len(inputs)
+        query, keys, values, residual = self._extend(token_ids[self.cache.length + 1 :], inputs)
+        self._num_true = self.cache.length
+        return attend(query[:, -1:], keys, values), residual[-1:]
 
-        def next_logits(token_ids: Sequence[int]) -> Tensor:
-            is_first = self._newest is None
-            return self._step(token_ids[self._cache.length + 1 :], inputs if is_first else self._newest)
+    def go_on_from(self, newest: Tensor) -> None:
+        """A pass is done, and this is the layer's output, (1, D)."""
+        self.newest = newest
+        self.bytes_read += self._cell.pass_bytes
 
-        self._newest = None
-        draft = draw_chain(self._sampler, self._ids, max_tokens, next_logits)
-        self._cache.length = num_true
-        return draft
+    def forget_drafts(self) -> None:
+        """Keep the rows of true features."""
+        self.newest = None
+        self.cache.length = self._num_true
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Remember tokens and features."""
@@ -113,26 +161,16 @@ class FeatureChainSession:
 
     def close(self) -> None:
         """Free the cache."""
-        self._cache.close()
-        self._newest = None
+        self.cache.close()
+        self.newest = None
         self._unread.clear()
-
-    def _step(self, token_ids: Sequence[int], inputs: Tensor) -> Tensor:
-        """Rows (T, D), each with the token after it; returns the logits (1, V) behind the last."""
-        cell = self._cell
-        query, keys, values, residual = self._extend(token_ids, inputs)
-        # No other row's output is needed than the last.
-        x = cell.layer.finish(residual[-1:], query[:, -1:], keys, values)
-        self._newest, logits = cell.finish(x)
-        self.bytes_read += cell.pass_bytes
-        return logits
 
     def _extend(self, token_ids: Sequence[int], inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Append rows to the cache; returns their queries, all keys and values, and what attention is added to."""
-        cell, start = self._cell, self._cache.length
+        cell, start = self._cell, self.cache.length
         ids = torch.tensor(list(token_ids), device=inputs.device)
         rows, residual = cell.combine(F.embedding(ids, cell.embedding), inputs)
-        query, key, value = cell.layer.heads(rows, self._rotary.rows(start, start + len(rows)))
-        keys, values = self._cache.put(0, key, value)
-        self._cache.length = start + len(rows)
+        query, key, value = cell.layer.heads(rows, self._drafter.rotary.rows(start, start + len(rows)))
+        keys, values = self.cache.put(0, key, value)
+        self.cache.length = start + len(rows)
         return query, keys, values, residual

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
-from specdemo.drafters.base import Drafter, DraftSession
+from specdemo.drafters.base import Drafter, DraftSession, propose_all
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.sampling import Sampler
 
@@ -39,34 +39,41 @@ class HybridDrafter:
         """Both sessions'."""
         return self.ngram.cache_bytes(num_tokens) + self.model.cache_bytes(num_tokens)
 
+    def propose_many(self, asked: Sequence[tuple["HybridSession", int]]) -> list[Draft]:
+        """See drafters.base.BatchDrafter; only the sessions without a copy go through the model."""
+        copies = [session.first.propose(max_tokens) for session, max_tokens in asked]
+        left = [(s.model, n) for (s, n), copied in zip(asked, copies, strict=True) if not copied.token_ids]
+        drafts = iter(propose_all(self.model, left))
+        return [copied if copied.token_ids else next(drafts) for copied in copies]
+
 
 class HybridSession:
     """See drafters.base.DraftSession. Both hear of every token; the model reads what it missed when asked."""
 
     def __init__(self, first: DraftSession, model: DraftSession) -> None:
-        self._first, self._model = first, model
+        self.first, self.model = first, model
 
     @property
     def bytes_read(self) -> int:
         """N-grams read no weights."""
-        return self._model.bytes_read
+        return self.model.bytes_read
 
     @property
     def note(self) -> str:
         """The model's own limit."""
-        return self._model.note
+        return self.model.note
 
     def propose(self, max_tokens: int) -> Draft:
         """The copy, or else the model's chain."""
-        copied = self._first.propose(max_tokens)
-        return copied if copied.token_ids else self._model.propose(max_tokens)
+        copied = self.first.propose(max_tokens)
+        return copied if copied.token_ids else self.model.propose(max_tokens)
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Tell both."""
-        self._first.commit(token_ids, features)
-        self._model.commit(token_ids, features)
+        self.first.commit(token_ids, features)
+        self.model.commit(token_ids, features)
 
     def close(self) -> None:
         """Free both."""
-        self._first.close()
-        self._model.close()
+        self.first.close()
+        self.model.close()

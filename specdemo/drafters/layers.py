@@ -94,10 +94,11 @@ class Layer:
 
         `visible` (T, length) says what a query sees; None: everything.
         """
-        mixed = F.scaled_dot_product_attention(
-            queries[None], keys[None], values[None], attn_mask=visible, enable_gqa=True
-        )
-        x = residual + self.output(mixed[0].transpose(0, 1).flatten(1))
+        return self.behind(residual, attend(queries, keys, values, visible))
+
+    def behind(self, residual: Tensor, mixed: Tensor) -> Tensor:
+        """What `finish` does behind attention, with what that mixed, (T, H * E)."""
+        x = residual + self.output(mixed)
         gate, up = self.gate_up(normalize(x, self.mlp_norm, self.epsilon)).chunk(2, -1)
         return x + self.down(F.silu(gate) * up)
 
@@ -166,6 +167,12 @@ class KeyValues:
         """Free them."""
         self._held = self._held[..., :0, :].clone()
         self.length = 0
+
+
+def attend(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None) -> Tensor:
+    """Mixed values, (T, H * E); see Layer.finish."""
+    mixed = F.scaled_dot_product_attention(queries[None], keys[None], values[None], attn_mask=visible, enable_gqa=True)
+    return mixed[0].transpose(0, 1).flatten(1)
 
 
 def rotate(states: Tensor, rotary: Tensor) -> Tensor:

@@ -1,8 +1,9 @@
 """The decoder layers of a Llama for a few new tokens at a time, without a call into Python between them.
 
 Knows weights only as arrays. Every row is computed by itself and in one order, so it has the same bits however many
-rows are fed at once. Shapes: L layers, T new tokens, D hidden, F inner width of the feed-forward part, H query heads,
-G key/value heads, E head size, N positions with keys and values; all arrays C-contiguous, float32 but for weights.
+rows are fed at once, and whichever sequences they belong to: a row says where the keys and values of its own stand.
+Shapes: L layers, T new tokens, D hidden, F inner width of the feed-forward part, H query heads, G key/value heads,
+E head size, N positions with keys and values; all arrays C-contiguous, float32 but for weights.
 """
 
 # ruff: noqa: ANN001, ANN201, ANN202 - Numba infers the types
@@ -11,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import carray, njit, prange, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from specdemo.kernels.dot import ROWS_PER_BLOCK, multiply, multiply_rows
+from specdemo.kernels.dot import ROWS_PER_BLOCK, STEP, multiply, multiply_rows
 
 Array = NDArray[np.generic]
 _REORDER = {"reassoc", "contract", "nsz", "nnan"}  # enough to sum and compare in vectors; keeps infinities
@@ -41,28 +42,29 @@ class LayerWeights(NamedTuple):
 
 
 @njit(cache=True)
-def run_layers(hidden, weights, cache, rotary, start, layers):
+def run_layers(hidden, weights, places, shape, rotary, layers):
     """Put `hidden` (T, D) through the layers (first, one after the last), in place.
 
-    `cache` (2, L, G, N, E) holds the keys and values of positions before `start` and takes those of the new tokens
-    there. `rotary` (2, T, E / 2): cosines and sines of the new positions.
+    `places` (T, 3), int64: of each row the address of its sequence's cache, a float32 array (2, L, G, N, E), its N, and
+    the row's position. A cache holds the keys and values of the positions before its rows', and takes theirs. `shape`
+    (L, G, E); `rotary` (2, T, E / 2): cosines and sines of the rows' positions.
     """
-    num_tokens, width = hidden.shape
-    size = cache.shape[4]
+    num_tokens, num_groups, size = len(hidden), shape[1], shape[2]
     normed = np.empty_like(hidden)
     added = np.empty_like(hidden)
     projected = np.empty((num_tokens, weights.qkv.shape[1]), np.float32)
-    num_heads = weights.qkv.shape[1] // size - 2 * cache.shape[2]
+    num_heads = weights.qkv.shape[1] // size - 2 * num_groups
     mixed = np.empty((num_tokens, num_heads, size), np.float32)
     inner = np.empty((num_tokens, weights.gate_up.shape[1]), np.float32)
     gated = np.empty((num_tokens, weights.gate_up.shape[1] // 2), np.float32)
-    scores = np.empty((num_tokens * cache.shape[2], num_heads // cache.shape[2], cache.shape[3]), np.float32)
+    longest = (np.max(places[:, 2]) // STEP + 1) * STEP
+    scores = np.empty((num_tokens * num_groups, num_heads // num_groups, longest), np.float32)
     for layer in range(layers[0], layers[1]):
         normalize(hidden, weights.input_norm[layer], weights.epsilon, normed)
         multiply(normed, weights.qkv[layer], projected)
         heads = projected.reshape(num_tokens, -1, size)
-        _place(heads, rotary, cache[0, layer], cache[1, layer], start)
-        _attend(heads, cache[0, layer], cache[1, layer], start, scores, mixed)
+        _place(heads, rotary, places, shape, layer)
+        _attend(heads, places, shape, layer, scores, mixed)
         multiply(mixed.reshape(num_tokens, -1), weights.output[layer], added)
         _add(hidden, added)
         normalize(hidden, weights.post_norm[layer], weights.epsilon, normed)
@@ -70,6 +72,29 @@ def run_layers(hidden, weights, cache, rotary, start, layers):
         _gate(inner, gated)
         multiply(gated, weights.down[layer], added)
         _add(hidden, added)
+
+
+@intrinsic
+def _pointer(typing_context, address):  # type: ignore[no-untyped-def]
+    """An address as a pointer."""
+
+    def generate(context, builder, signature, values):  # type: ignore[no-untyped-def]
+        return builder.inttoptr(values[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+@njit(cache=True, inline="always")
+def _cached(place, shape, layer, group):
+    """Keys and values, each (N, E), of one head in the cache that a row's place names."""
+    num_layers, num_groups, size = shape
+    matrix_bytes = place[1] * size * 4
+    keys = place[0] + (layer * num_groups + group) * matrix_bytes
+    values = keys + num_layers * num_groups * matrix_bytes
+    return (
+        carray(_pointer(keys), (place[1], size), np.float32),
+        carray(_pointer(values), (place[1], size), np.float32),
+    )
 
 
 @njit(cache=True, fastmath=_REORDER)
@@ -93,12 +118,12 @@ def _add(hidden, added):
 
 
 @njit(cache=True, fastmath=_REORDER)
-def _place(projected, rotary, keys, values, start):
+def _place(projected, rotary, places, shape, layer):
     """Rotate the queries of `projected` (T, H + 2 G, E) in place.
 
-    Its rotated keys, and its values, go into the caches (G, N, E) from position `start`.
+    Its rotated keys, and its values, go into the caches, each row's at its position.
     """
-    num_groups, _, size = keys.shape
+    num_groups, size = shape[1], shape[2]
     num_tokens, half = len(projected), size // 2
     num_heads = projected.shape[1] - 2 * num_groups
     for token in range(num_tokens):
@@ -109,27 +134,30 @@ def _place(projected, rotary, keys, values, start):
                 first, second = low[i], high[i]
                 low[i] = first * cos[i] - second * sin[i]
                 high[i] = second * cos[i] + first * sin[i]
+        position = places[token, 2]
         for group in range(num_groups):
-            keys[group, start + token] = projected[token, num_heads + group]
-            values[group, start + token] = projected[token, num_heads + num_groups + group]
+            keys, values = _cached(places[token], shape, layer, group)
+            keys[position] = projected[token, num_heads + group]
+            values[position] = projected[token, num_heads + num_groups + group]
 
 
 @njit(cache=True, parallel=True)
-def _attend(projected, keys, values, start, scores, mixed):
-    """mixed (T, H, E): the values of all positions up to each token's own, weighed by softmax(query key / sqrt(E))."""
+def _attend(projected, places, shape, layer, scores, mixed):
+    """mixed (T, H, E): values up to each row's own position, weighed by softmax(query key / sqrt(E))."""
     num_tokens, num_heads, size = mixed.shape
-    num_groups = len(keys)
+    num_groups = shape[1]
     per_group = num_heads // num_groups
     scale = np.float32(1 / math.sqrt(size))
     for unit in prange(num_tokens * num_groups):
         token, group = unit // num_groups, unit % num_groups
-        visible, heads = start + token + 1, slice(group * per_group, (group + 1) * per_group)
+        keys, values = _cached(places[token], shape, layer, group)
+        visible, heads = places[token, 2] + 1, slice(group * per_group, (group + 1) * per_group)
         for position in range(0, visible, ROWS_PER_BLOCK):
-            multiply_rows(projected[token, heads], keys[group], scores[unit], position)
+            multiply_rows(projected[token, heads], keys, scores[unit], position)
         for head in range(per_group):
             weights = scores[unit, head, :visible]
             _softmax(weights, scale)
-            _mix(weights, values[group], mixed[token, group * per_group + head])
+            _mix(weights, values, mixed[token, group * per_group + head])
 
 
 @njit(cache=True, fastmath=_REORDER)

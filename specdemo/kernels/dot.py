@@ -24,6 +24,8 @@ Q4_1_BYTES, Q8_0_BYTES = 20, 34
 ROWS_PER_BLOCK = 2
 _LANES = 16
 _CACHE_LINE = 64
+# From here on the activations outgrow the first cache, and the products of a tile of weights are taken turn by turn.
+_MANY_TOKENS, _ROWS_PER_TILE = 18, 16
 # As many sums as the vector registers hold; more tokens take several turns over weights that are in the first cache.
 _MOST_TOKENS = 9 if llvm.get_host_cpu_features().get("avx512f") else 2
 _FLOAT, _BYTE, _INT, _INDEX = ir.FloatType(), ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -222,8 +224,7 @@ def _block(typing_context, activations, weights, products, where):  # type: igno
 def multiply_rows(activations, weights, products, row):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """The columns row..row + ROWS_PER_BLOCK - 1 of `multiply`."""
     num_tokens = activations.shape[0]
-    num_turns = (num_tokens + _MOST_TOKENS - 1) // _MOST_TOKENS
-    per_turn = (num_tokens + num_turns - 1) // num_turns
+    per_turn = _tokens_per_turn(num_tokens)
     for token in range(0, num_tokens, per_turn):
         _block(activations, weights, products, (row, token, min(per_turn, num_tokens - token)))
 
@@ -231,7 +232,30 @@ def multiply_rows(activations, weights, products, row):  # type: ignore[no-untyp
 @njit(parallel=True, cache=True)
 def multiply(activations, weights, products):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     """products (T, N) = activations (T, D) times the rows of weights (N, ...), in any format; all C-contiguous."""
-    num_outputs = products.shape[1]
+    num_tokens, num_outputs = products.shape
+    if num_tokens >= _MANY_TOKENS:
+        _multiply_tiles(activations, weights, products)
+        return
     for block in prange((num_outputs + ROWS_PER_BLOCK - 1) // ROWS_PER_BLOCK):
         # The last block of an odd number of rows begins a row earlier: that row is written twice, with the same bits.
         multiply_rows(activations, weights, products, min(ROWS_PER_BLOCK * block, num_outputs - ROWS_PER_BLOCK))
+
+
+@njit(parallel=True, cache=True)
+def _multiply_tiles(activations, weights, products):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """The same for many rows: each tile of weights is read from memory once, and a turn's activations once a tile."""
+    num_tokens, num_outputs = products.shape
+    per_turn = _tokens_per_turn(num_tokens)
+    for tile in prange((num_outputs + _ROWS_PER_TILE - 1) // _ROWS_PER_TILE):
+        first, end = tile * _ROWS_PER_TILE, min((tile + 1) * _ROWS_PER_TILE, num_outputs)
+        for token in range(0, num_tokens, per_turn):
+            for row in range(first, end, ROWS_PER_BLOCK):
+                where = min(row, num_outputs - ROWS_PER_BLOCK), token, min(per_turn, num_tokens - token)
+                _block(activations, weights, products, where)
+
+
+@njit(cache=True)
+def _tokens_per_turn(num_tokens):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+    """As even as the turns can be."""
+    num_turns = (num_tokens + _MOST_TOKENS - 1) // _MOST_TOKENS
+    return (num_tokens + num_turns - 1) // num_turns

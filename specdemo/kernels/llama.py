@@ -4,6 +4,7 @@ Knows no tokens. Shapes as in `decoder`; R rows of the head.
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numba
@@ -15,7 +16,7 @@ from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers,
 from specdemo.kernels.dot import Q4_1_BYTES, Q8_0_BYTES, STEP, multiply
 
 MOST_ROWS = 17
-"""More rows than a round of 16 drafts feeds go through torch, whose products are made for many."""
+"""Of one sequence: more than a round of 16 drafts feeds go through torch, whose products are made for many."""
 
 # Numba's simplest scheduler, used where no other is installed, ends the process when two threads enter it.
 _LOCK = threading.Lock()
@@ -44,12 +45,25 @@ class CompiledLlama:
         """Bytes of the head and its norm."""
         return self.head.nbytes + self.head_norm.nbytes
 
-    def run(self, hidden: Tensor, cache: Tensor, rotary: Tensor, start: int, layers: range) -> None:
-        """Put `hidden` (T, D) through some layers, in place; see decoder.run_layers. `rotary` (2, T, E)."""
+    def run(self, hidden: Tensor, spans: Sequence[tuple[Tensor, int, int]], rotary: Tensor, layers: range) -> None:
+        """Put `hidden` (T, D) through some layers, in place; see decoder.run_layers. `rotary` (2, T, E).
+
+        `spans` are the sequences that the rows belong to, one after the other: cache (2, L, G, N, E), position of the
+        first row, number of rows.
+        """
         half = np.ascontiguousarray(rotary.numpy()[..., rotary.shape[-1] // 2 :])
+        places = np.empty((len(hidden), 3), np.int64)
+        first = 0
+        for cache, start, num_rows in spans:
+            assert cache.is_contiguous() and start + num_rows <= cache.shape[3], "rows must fit their cache"
+            place = places[first : first + num_rows]
+            place[:, 0], place[:, 1] = cache.data_ptr(), cache.shape[3]
+            place[:, 2] = np.arange(start, start + num_rows)
+            first += num_rows
+        shape = (spans[0][0].shape[1], spans[0][0].shape[2], spans[0][0].shape[4])
         with _LOCK:
             _use_torchs_threads()
-            run_layers(hidden.numpy(), self.layers, cache.numpy(), half, start, (layers.start, layers.stop))
+            run_layers(hidden.numpy(), self.layers, places, shape, half, (layers.start, layers.stop))
 
     def run_products(self, hidden: Tensor) -> None:
         """Only the matrix products of the layers, for `bench --profile`; float32 weights."""
@@ -85,7 +99,7 @@ def prepare() -> None:
         layers = LayerWeights(norm, matrix, square, norm, matrix[:, : 2 * size].copy(), square, 1e-5)
         model = CompiledLlama(layers, norm[0], np.zeros((2, head_bytes), head_kind))
         hidden = torch.zeros(1, size)
-        model.run(hidden, torch.zeros(2, 1, 1, 2, size), torch.zeros(2, 1, size), 0, range(1))
+        model.run(hidden, [(torch.zeros(2, 1, 1, 2, size), 0, 1)], torch.zeros(2, 1, size), range(1))
         model.logits(hidden)
 
 

@@ -1,5 +1,6 @@
 """The texts of the tab "Tune": `TUNE_LABELS` are Gradio's labels, `TUNE` the components' own and the handlers'."""
 
+from specdemo.ui.texts_tune_batch import BATCH, BATCH_LABELS
 from specdemo.ui.texts_tune_traditional import TUNE_LABELS_TRADITIONAL, TUNE_TRADITIONAL
 from specdemo.ui.texts_tune_views import COLUMNS, SWEEP, THEORY
 
@@ -47,8 +48,9 @@ TUNE_LABELS: dict[str, dict[str, str]] = {
         "start the program without `--classroom`.",
         "shown_drafter": "Drafter of the lower charts",
         "shown_temperature": "Temperature of the charts",
-        "plot_speedup": "Speedup over K, with 95 % intervals; dashed: plain decoding",
+        "plot_speedup": "Speedup over K, with 95 % intervals; dotted: the formula with the measured costs",
         "plot_tokens": "Tokens per round over K; dotted: the formula",
+        "plot_costs": "Cost of K drafts over K, in plain rounds; dashed: the pass over K + 1 tokens",
         "plot_heat": "Speedup over K and temperature",
         "plot_positions": "Acceptance by position in the round; dashed: alpha",
     },
@@ -94,8 +96,9 @@ TUNE_LABELS: dict[str, dict[str, str]] = {
         "no_sweeps_in_class": "扫描会占住全班共用的设备。请在自己的页面上扫描：启动程序时不加 `--classroom`。",
         "shown_drafter": "下排图表的草稿模型",
         "shown_temperature": "图表的温度",
-        "plot_speedup": "加速随 K 的变化，带 95 % 区间；虚线：普通解码",
+        "plot_speedup": "加速随 K 的变化，带 95 % 区间；点线：用实测代价的公式",
         "plot_tokens": "每轮词元数随 K 的变化；点线：公式",
+        "plot_costs": "K 个草稿的代价随 K 的变化，以普通轮为单位；虚线：验证 K + 1 个词元的前向",
         "plot_heat": "加速随 K 和温度的变化",
         "plot_positions": "按轮内位置的接受率；虚线：alpha",
     },
@@ -183,5 +186,7 @@ TUNE: dict[str, dict[str, str]] = {
     "zh-TW": TUNE_TRADITIONAL,
 }
 for _language, _texts in TUNE.items():
+    TUNE_LABELS[_language] |= BATCH_LABELS[_language]
+    _texts |= BATCH[_language]
     # Kinds and languages of prompts have one name, in the settings and in the grid.
     _texts |= {key: text for key, text in TUNE_LABELS[_language].items() if key.startswith(("kind_", "language_"))}

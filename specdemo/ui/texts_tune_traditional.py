@@ -42,8 +42,9 @@ TUNE_LABELS_TRADITIONAL: dict[str, str] = {
     "no_sweeps_in_class": "掃描會佔住全班共用的裝置。請在自己的頁面上掃描：啟動程式時不加 `--classroom`。",
     "shown_drafter": "下排圖表的草稿模型",
     "shown_temperature": "圖表的溫度",
-    "plot_speedup": "加速隨 K 的變化，帶 95 % 區間；虛線：普通解碼",
+    "plot_speedup": "加速隨 K 的變化，帶 95 % 區間；點線：用實測代價的公式",
     "plot_tokens": "每輪詞元數隨 K 的變化；點線：公式",
+    "plot_costs": "K 個草稿的代價隨 K 的變化，以普通輪為單位；虛線：驗證 K + 1 個詞元的前向",
     "plot_heat": "加速隨 K 和溫度的變化",
     "plot_positions": "按輪內位置的接受率；虛線：alpha",
 }
@@ -173,6 +174,7 @@ TUNE_TRADITIONAL: dict[str, str] = {
     "file_too_large": "檔案超過 {megabytes} MB；本頁的掃描沒有這麼大的。",
     "file_not_text": "{name} 不是 UTF-8 文字；請選本程式的掃描寫出的檔案。",
     "formula": "公式",
+    "chart_pass": "K + 1 個詞元的前向",
     "chart_position": "草稿在輪內的位置",
     "position_accepted": "判定過的中接受的",
     "position_reached": "全部草稿中接受的",

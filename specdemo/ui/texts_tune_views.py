@@ -117,9 +117,10 @@ SWEEP: dict[str, dict[str, str]] = {
         "gap_depth": "The first position is accepted more often than the "
         "last: failures sit deep in a round, where they "
         "cost little, so that more comes out than the formula says.",
-        "gap_short": "The drafter made {drafts} drafts a round and not K: where it is silent or stops early, less comes "
-        "out than the formula says.",
-        "gap_other": "Neither holds here: chances differ from position to position and from place to place in the text.",
+        "gap_short": "The drafter made {drafts} drafts a round and not K: where it is silent or stops early, less "
+        "comes out than the formula says.",
+        "gap_other": "Neither holds here: chances differ from position to position and from place to place in the "
+        "text.",
         "cost_figures": "For a hundred tokens: {vain} drafted in vain, {passes} "
         "target passes. First token after {first} "
         "s, without a drafter {plain} s.",
@@ -145,6 +146,7 @@ SWEEP: dict[str, dict[str, str]] = {
         "file_too_large": "The file has more than {megabytes} MB; no sweep of this page is as large.",
         "file_not_text": "{name} is not text in UTF-8; choose a file that a sweep of this program wrote.",
         "formula": "formula",
+        "chart_pass": "pass over K + 1 tokens",
         "chart_position": "position of the draft in its round",
         "position_accepted": "accepted where judged",
         "position_reached": "accepted of all drafted",
@@ -198,6 +200,7 @@ SWEEP: dict[str, dict[str, str]] = {
         "file_too_large": "文件超过 {megabytes} MB；本页的扫描没有这么大的。",
         "file_not_text": "{name} 不是 UTF-8 文本；请选本程序的扫描写出的文件。",
         "formula": "公式",
+        "chart_pass": "K + 1 个词元的前向",
         "chart_position": "草稿在轮内的位置",
         "position_accepted": "判定过的中接受的",
         "position_reached": "全部草稿中接受的",

@@ -1,4 +1,4 @@
-"""The tab "Tune": four sections, the advisor first, and which handler each event calls. Knows no engine."""
+"""The tab "Tune": five sections, the advisor first, and which handler each event calls. Knows no engine."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,6 +12,7 @@ from specdemo.ui.downloads import DOWNLOAD
 from specdemo.ui.form import FIELDS
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.tune_advice import AdviceHandlers, advice_fields
+from specdemo.ui.tune_batch import BatchHandlers, batch_fields
 from specdemo.ui.tune_prompts import prompt_fields
 from specdemo.ui.tune_record import TuneRecord
 from specdemo.ui.tune_sweep import SweepHandlers
@@ -73,6 +74,11 @@ def build_tune_tab(
             calculator = TuneView("calculator")
         with gr.Tab(_t("section_grid"), id="grid") as grid_tab:
             grid = TuneView("grid")
+        with gr.Tab(_t("section_batch"), id="batch"):
+            if in_class:
+                gr.Markdown(_t("no_sweeps_in_class"))
+            else:
+                _build_batch(BatchHandlers(source), record)
     prepared = advise.click(advising.prepare, [record, *advice.values()], view, trigger_mode="multiple", **_REFUSING)
     run = prepared.success(advising.run, record, [view, race, calculator], concurrency_id=device, **_RUNNING)
     stop.click(advising.stop, record, None, cancels=[run], **_LIGHT)
@@ -82,6 +88,18 @@ def build_tune_tab(
     grid_tab.select(sweeping.grid, record, grid, **_REFUSING)
     if not in_class:
         _connect_sweep(sweeping, sweep, record, calculator)
+
+
+def _build_batch(handlers: BatchHandlers, record: gr.State) -> None:
+    fields = batch_fields()
+    with gr.Row(elem_classes="tune-buttons"):
+        start = gr.Button(_t("sweep_start"), variant="primary", elem_id="batch-start", min_width=80, scale=0)
+        stop = gr.Button(_t("tune_stop"), elem_id="batch-stop", min_width=60, scale=0)
+    view = TuneView("batch")
+    chart = gr.Plot(label=_t("plot_batch"), visible=False, elem_id="batch-chart")
+    prepared = start.click(handlers.prepare, [record, *fields.values()], view, trigger_mode="multiple", **_REFUSING)
+    run = prepared.success(handlers.run, record, [view, chart], concurrency_id=SWEEP, **_RUNNING)
+    stop.click(handlers.stop, record, None, cancels=[run], **_LIGHT)
 
 
 def _build_sweep() -> _Sweep:
@@ -104,9 +122,9 @@ def _build_sweep() -> _Sweep:
             drafter = gr.Dropdown([], label=_t("shown_drafter"), elem_id="shown-drafter", min_width=150)
             temperature = gr.Dropdown([], label=_t("shown_temperature"), elem_id="shown-temperature", min_width=150)
         charts: dict[str, Any] = {}
-        for pair in (("speedup", "tokens"), ("heat", "positions")):
+        for group in (("speedup", "tokens"), ("costs", "positions"), ("heat",)):
             with gr.Row():
-                charts |= {name: gr.Plot(label=_t(f"plot_{name}"), min_width=300) for name in pair}
+                charts |= {name: gr.Plot(label=_t(f"plot_{name}"), min_width=300) for name in group}
     results = {"column": column, "drafter": drafter, "temperature": temperature, **charts}
     return _Sweep(fields, buttons, view, results)
 

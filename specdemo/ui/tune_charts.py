@@ -4,11 +4,13 @@ Text and grid lines take their colours from tune.css, so that one figure is legi
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from gradio.components.plot import PlotData
 
+from specdemo.batches import BatchPoint
 from specdemo.points import Point
 from specdemo.ui.texts import drafter_names
 from specdemo.ui.texts_tune import TUNE
@@ -19,6 +21,7 @@ _SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "star", "hexagon"
 # From worse than plain decoding over equal to better; light throughout, for black figures.
 _WORSE_TO_BETTER = [[0.0, "#f4a582"], [0.5, "#f7f7f7"], [1.0, "#80cdc1"]]
 _HEIGHT = 330
+_LEVEL_COLOUR = "#8a8f98"
 Trace = dict[str, Any]
 
 
@@ -32,28 +35,47 @@ class Charts:
         self._drafters = list(dict.fromkeys(point.drafter for point in measured))
 
     def speedup(self, temperature: float) -> PlotData:
-        """Speedup over K with its interval, a line for each drafter; 1 is plain decoding."""
-        traces = [
-            {
-                **self._line(name, line, [point.speedup for point in line]),
-                "error_y": _error(line),
-            }
-            for name, line in self._lines(temperature)
-        ]
-        return self._figure(traces, self._ks(), shapes=[_level(1.0)])
+        """Speedup over K with its interval, a line for each drafter; 1 is plain decoding.
+
+        Dotted: what the formula makes of the measured alpha and the measured costs.
+        """
+        traces = []
+        for name, line in self._lines(temperature):
+            measured = self._line(name, line, [point.speedup for point in line])
+            traces += [measured | {"error_y": _error(line)}]
+            traces += [self._dotted(name, line, [point.predicted_speedup for point in line])]
+        return _figure(traces, self._ks(), shapes=[_level(1.0)])
 
     def tokens(self, temperature: float) -> PlotData:
         """Measured tokens per round over K, and what the formula expects of the measured alpha, dashed."""
         traces = []
         for name, line in self._lines(temperature):
-            measured = self._line(name, line, [point.tokens_per_round for point in line])
-            expected = self._line(
-                f"{name}, {self._texts['formula']}", line, [p.expected_tokens_per_round for p in line]
-            )
-            expected |= {"mode": "lines", "showlegend": False}
-            expected["line"] = {**expected["line"], "dash": "dot"}
-            traces += [measured, expected]
-        return self._figure(traces, self._ks())
+            traces += [self._line(name, line, [point.tokens_per_round for point in line])]
+            traces += [self._dotted(name, line, [point.expected_tokens_per_round for point in line])]
+        return _figure(traces, self._ks())
+
+    def costs(self, temperature: float) -> PlotData:
+        """What K drafts cost, a line for each drafter, and the pass that checks them, dashed; in plain rounds."""
+        lines = self._lines(temperature)
+        traces = [self._line(name, line, [point.draft_cost for point in line]) for name, line in lines]
+        checks: dict[int, list[float]] = {}
+        for _, line in lines:
+            for point in line:
+                checks.setdefault(point.k, []).extend([] if point.verify_cost is None else [point.verify_cost])
+        known = {k: median(found) for k, found in sorted(checks.items()) if found}
+        pass_line = {"color": _LEVEL_COLOUR, "width": 2, "dash": "dash"}
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": self._texts["chart_pass"],
+                "x": list(known),
+                "y": list(known.values()),
+                "line": pass_line,
+                "marker": {"color": _LEVEL_COLOUR},
+            }
+        )
+        return _figure(traces, self._ks())
 
     def heat_map(self, drafter: str) -> PlotData:
         """Speedup of one drafter over K and temperature."""
@@ -76,13 +98,13 @@ class Charts:
             "ygap": 2,
         }
         axes = {"xaxis": {"type": "category"}, "yaxis": {"type": "category", "title": {"text": "T"}}}
-        return self._figure([trace], (), **axes)
+        return _figure([trace], (), **axes)
 
     def positions(self, drafter: str, temperature: float) -> PlotData:
         """Acceptance of one drafter by position of the draft, at the largest K; alpha is what the formula takes."""
         mine = [point for point in self._points if (point.drafter, point.temperature) == (drafter, temperature)]
         if not mine:
-            return self._figure([], ())
+            return _figure([], ())
         point = max(mine, key=lambda one: one.k)
         positions = list(range(1, len(point.acceptance_by_position) + 1))
         bars = {
@@ -105,7 +127,7 @@ class Charts:
             "xaxis": {"title": {"text": self._texts["chart_position"], "standoff": 6}},
             "yaxis": {"range": [0, 1.02]},
         }
-        return self._figure([bars, reached], positions, shapes=shapes, **axes)
+        return _figure([bars, reached], positions, shapes=shapes, **axes)
 
     def _lines(self, temperature: float) -> list[tuple[str, list[Point]]]:
         """The points of each drafter and rule at a temperature, by K, under the line's name."""
@@ -133,41 +155,66 @@ class Charts:
             "marker": {"color": colour, "symbol": _SYMBOLS[place % len(_SYMBOLS)], "size": 8},
         }
 
+    def _dotted(self, name: str, line: Sequence[Point], values: list[float | None]) -> Trace:
+        """What theory says beside a measured line."""
+        trace = self._line(f"{name}, {self._texts['formula']}", line, values) | {"mode": "lines", "showlegend": False}
+        return trace | {"line": {**trace["line"], "dash": "dot"}}
+
     def _ks(self) -> list[int]:
         return sorted({point.k for point in self._points})
 
-    def _figure(self, traces: Sequence[Trace], ticks: Sequence[int], **layout: Any) -> PlotData:
-        x_axis = {"tickvals": list(ticks)} if ticks else {}
-        figure = {
-            "data": list(traces),
-            "layout": {
-                "height": _HEIGHT,
-                "margin": {"l": 46, "r": 12, "t": 44, "b": 40},
-                "paper_bgcolor": "rgba(0,0,0,0)",
-                "plot_bgcolor": "rgba(0,0,0,0)",
-                "font": {"family": "system-ui, sans-serif", "size": 12},
-                "legend": {"orientation": "h", "y": -0.24, "yanchor": "top"},
-                # A chart must not catch the finger that scrolls the page.
-                "dragmode": False,
-                "showlegend": len(traces) > 0 and traces[0]["type"] != "heatmap",
-                "hovermode": "closest",
-                **layout,
-                "xaxis": {"title": {"text": "K", "standoff": 6}, "fixedrange": True, **x_axis}
-                | layout.get("xaxis", {}),
-                "yaxis": {"fixedrange": True, "rangemode": "tozero"} | layout.get("yaxis", {}),
-            },
-            "config": {"displayModeBar": False},
-        }
-        return PlotData(type="plotly", plot=json.dumps(figure))
+
+def batch_chart(measured: Sequence[BatchPoint], texts: Mapping[str, str]) -> PlotData:
+    """Speedup over the batch size, with the worst and the best turn."""
+    sizes = [point.batch_size for point in measured]
+    trace = {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "x": sizes,
+        "y": [point.speedup for point in measured],
+        "line": {"color": _COLOURS[0], "width": 2},
+        "marker": {"color": _COLOURS[0], "size": 8},
+        "error_y": _reach([(point.speedup, (point.low, point.high)) for point in measured]),
+    }
+    axis = {"type": "log", "title": {"text": texts["chart_batch"], "standoff": 6}, "ticktext": [str(n) for n in sizes]}
+    return _figure([trace], sizes, shapes=[_level(1.0)], xaxis=axis)
+
+
+def _figure(traces: Sequence[Trace], ticks: Sequence[int], **layout: Any) -> PlotData:
+    """The chart of some traces, over K unless `layout` says otherwise, with ticks where something was measured."""
+    x_axis = {"tickvals": list(ticks)} if ticks else {}
+    figure = {
+        "data": list(traces),
+        "layout": {
+            "height": _HEIGHT,
+            "margin": {"l": 46, "r": 12, "t": 44, "b": 40},
+            "paper_bgcolor": "rgba(0,0,0,0)",
+            "plot_bgcolor": "rgba(0,0,0,0)",
+            "font": {"family": "system-ui, sans-serif", "size": 12},
+            "legend": {"orientation": "h", "y": -0.24, "yanchor": "top"},
+            # A chart must not catch the finger that scrolls the page.
+            "dragmode": False,
+            # A line alone has a name too.
+            "showlegend": any("name" in trace for trace in traces),
+            "hovermode": "closest",
+            **layout,
+            "xaxis": {"title": {"text": "K", "standoff": 6}, "fixedrange": True, **x_axis} | layout.get("xaxis", {}),
+            "yaxis": {"fixedrange": True, "rangemode": "tozero"} | layout.get("yaxis", {}),
+        },
+        "config": {"displayModeBar": False},
+    }
+    return PlotData(type="plotly", plot=json.dumps(figure))
 
 
 def _error(line: Sequence[Point]) -> dict[str, Any]:
     """Bars from the lower to the upper end of the interval, none where there is none."""
+    return _reach([(point.speedup, point.interval) for point in line])
+
+
+def _reach(values: Sequence[tuple[float | None, tuple[float, float] | None]]) -> dict[str, Any]:
+    """Error bars of (value, (lower, upper))."""
     reach = [
-        (0.0, 0.0)
-        if point.interval is None or point.speedup is None
-        else (point.interval[1] - point.speedup, point.speedup - point.interval[0])
-        for point in line
+        (0.0, 0.0) if ends is None or value is None else (ends[1] - value, value - ends[0]) for value, ends in values
     ]
     return {
         "type": "data",
@@ -181,5 +228,5 @@ def _error(line: Sequence[Point]) -> dict[str, Any]:
 
 def _level(value: float) -> dict[str, Any]:
     """A dashed line across the chart."""
-    line = {"color": "#8a8f98", "width": 1, "dash": "dash"}
+    line = {"color": _LEVEL_COLOUR, "width": 1, "dash": "dash"}
     return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": value, "y1": value, "line": line}

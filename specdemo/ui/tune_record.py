@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdemo.advice import Advice, AdviceRequest
+from specdemo.batches import BatchRequest
 from specdemo.memory_use import MemoryUse
 from specdemo.sweeps import HeatResult, SweepRequest
 
@@ -20,6 +21,7 @@ class TuneRecord:
     advised: AdviceRequest | None = None
     advice: Advice | None = None
     wanted_seconds: float | None = None
+    wanted_batch: BatchRequest | None = None
     ticket: int = 0
     request: SweepRequest | None = None
     results: list[HeatResult] = field(default_factory=list)

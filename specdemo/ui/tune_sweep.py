@@ -123,11 +123,11 @@ class SweepHandlers:
                 raise SettingsError(TUNE[language]["nothing_swept"])
 
     def results(self, record: TuneRecord, drafter: str | None, temperature: str | None, request: gr.Request) -> tuple:
-        """What a sweep at rest shows: the charts' column, which drafter and temperature of which, four charts,
+        """What a sweep at rest shows: the charts' column, which drafter and temperature of which, five charts,
         the sweep's view, and the points that the calculator marks."""
         measured = () if record.request is None else points(record.request, record.results)
         if not measured:
-            return gr.update(visible=False), *[gr.skip()] * 8
+            return gr.update(visible=False), *[gr.skip()] * 9
         language = language_of(request)
         charts = Charts(measured, language)
         drafters = list(dict.fromkeys(point.drafter for point in measured))
@@ -142,8 +142,9 @@ class SweepHandlers:
             gr.update(choices=temperatures, value=temperature),
             charts.speedup(shown),
             charts.tokens(shown),
-            charts.heat_map(drafter),
+            charts.costs(shown),
             charts.positions(drafter, shown),
+            charts.heat_map(drafter),
             gr.update(shown={"drafter": drafter, "temperature": shown}),
             gr.update(points=machine_points(measured)),
         )

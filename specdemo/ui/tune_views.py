@@ -9,7 +9,7 @@ import gradio as gr
 from specdemo.settings import MAX_DRAFT_TOKENS
 from specdemo.ui.texts import drafter_names
 from specdemo.ui.texts_tune import TUNE
-from specdemo.ui.tune_wire import IDLE_ADVICE, IDLE_SWEEP, NO_GRID
+from specdemo.ui.tune_wire import IDLE_ADVICE, IDLE_BATCH, IDLE_SWEEP, NO_GRID
 from specdemo.ui.view import asset
 
 _FIRST_VALUES: dict[str, Mapping[str, Any]] = {
@@ -17,11 +17,12 @@ _FIRST_VALUES: dict[str, Mapping[str, Any]] = {
     "sweep": IDLE_SWEEP,
     "calculator": {},
     "grid": NO_GRID,
+    "batch": IDLE_BATCH,
 }
 
 
 class TuneView(gr.HTML):
-    """One section's own component: advice, sweep, calculator or grid. Values are those of `tune_wire`.
+    """One section's own component: advice, sweep, calculator, grid or batch. Values are those of `tune_wire`.
 
     `points` are what the calculator marks; `shown` is the drafter and the temperature of which the sweep speaks.
     """

@@ -11,6 +11,7 @@ from specdemo.sweeps import HeatResult, SweepProgress, SweepRequest, SweepUpdate
 
 IDLE_ADVICE: dict[str, Any] = {"run": "", "state": "idle", "advice": None}
 IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": [], "memory": []}
+IDLE_BATCH: dict[str, Any] = {"run": "", "state": "idle", "points": [], "crossing": None}
 NO_GRID: dict[str, Any] = {"origin": "none", "cells": []}
 Group = tuple[float, str, str]
 
@@ -103,7 +104,7 @@ class SweepWire:
 
 def point_row(point: Point) -> dict[str, Any]:
     """A point with its figures as short as they are shown."""
-    return {key: _short(value) for key, value in point.to_dict().items()}
+    return {key: short(value) for key, value in point.to_dict().items()}
 
 
 def machine_points(measured: Iterable[Point]) -> list[dict[str, Any]]:
@@ -113,11 +114,11 @@ def machine_points(measured: Iterable[Point]) -> list[dict[str, Any]]:
             "drafter": point.drafter,
             "k": point.k,
             "temperature": point.temperature,
-            "alpha": _short(point.alpha),
-            "draft": _short(point.draft_cost / point.k),
-            "verify": _short(point.verify_cost),
-            "tokens": _short(point.tokens_per_round),
-            "speedup": _short(point.speedup),
+            "alpha": short(point.alpha),
+            "draft": short(point.draft_cost / point.k),
+            "verify": short(point.verify_cost),
+            "tokens": short(point.tokens_per_round),
+            "speedup": short(point.speedup),
         }
         for point in measured
         if None not in (point.alpha, point.draft_cost, point.verify_cost, point.speedup)
@@ -139,10 +140,10 @@ def _cell(cell: CategoryPoint) -> dict[str, Any]:
         "k": point.k,
         "temperature": point.temperature,
         "prompts": point.num_prompts,
-        "acceptance": _short(point.acceptance_rate),
-        "tokens": _short(point.tokens_per_round),
-        "speedup": _short(point.speedup),
-        "interval": _short(point.interval),
+        "acceptance": short(point.acceptance_rate),
+        "tokens": short(point.tokens_per_round),
+        "speedup": short(point.speedup),
+        "interval": short(point.interval),
     }
 
 
@@ -150,8 +151,8 @@ def _advice(advice: Advice) -> dict[str, Any]:
     return {
         "drafter": advice.drafter,
         "k": advice.k,
-        "speedup": _short(advice.speedup),
-        "interval": _short(advice.interval),
+        "speedup": short(advice.speedup),
+        "interval": short(advice.interval),
         "reason": advice.reason,
         "estimates": [_estimate(one) for one in advice.estimates],
         "measured": [point_row(point) for point in advice.measured],
@@ -165,15 +166,15 @@ def _estimate(one: Estimate) -> dict[str, Any]:
     return {
         "drafter": one.drafter,
         "k": one.k,
-        "tokens": _short(one.tokens_per_round),
-        "draft": _short(one.draft_cost),
-        "verify": _short(one.verify_cost),
-        "speedup": _short(one.speedup),
+        "tokens": short(one.tokens_per_round),
+        "draft": short(one.draft_cost),
+        "verify": short(one.verify_cost),
+        "speedup": short(one.speedup),
     }
 
 
-def _short(value: Any) -> Any:
+def short(value: Any) -> Any:
     """Four digits of a figure, alone or in a list; anything else as it is."""
     if isinstance(value, float):
         return float(f"{value:.4g}")
-    return [_short(one) for one in value] if isinstance(value, list | tuple) else value
+    return [short(one) for one in value] if isinstance(value, list | tuple) else value

@@ -68,8 +68,8 @@ def test_the_target_in_four_bits_takes_what_the_target_has_read() -> None:
     drafting = drafter.open(session.session, PROMPT, Sampler(SETTINGS, VOCAB_SIZE, target.lm.device))
     assert isinstance(drafting, AutoregressiveSession)
     assert isinstance(session.session, LlamaSession)
-    assert isinstance(drafting._session, LlamaSession)
-    assert torch.equal(drafting._session.keys_and_values(), session.session.keys_and_values())
+    assert isinstance(drafting.session, LlamaSession)
+    assert torch.equal(drafting.session.keys_and_values(), session.session.keys_and_values())
     drafting.propose(3)  # what it writes behind them is its own
     assert session.length == LENGTH - 1
 

@@ -39,7 +39,7 @@ def product(hidden: Tensor, weight: Tensor, num_outputs: int) -> Tensor:
 
 
 @pytest.mark.parametrize("kind", EXPAND)
-@given(num_rows=st.integers(1, 20), num_steps=st.integers(1, 5), num_outputs=st.integers(2, 33))
+@given(num_rows=st.integers(1, 45), num_steps=st.integers(1, 5), num_outputs=st.integers(2, 33))
 @hypothesis_settings(max_examples=25, deadline=None)
 def test_a_product_is_torchs_and_each_row_of_it_has_the_bits_it_has_alone(
     kind: str, num_rows: int, num_steps: int, num_outputs: int

@@ -15,7 +15,8 @@ from specdemo.sweep_file import SweepFile
 from specdemo.sweep_report import DEFINITIONS, markdown, rows_csv, sweep_document
 from specdemo.sweeps import PLAIN, HeatResult, SweepRequest
 
-PROMPTS = (SweepPrompt("code", "en", "one"), SweepPrompt("chat", "en", "two"), SweepPrompt("code", "zh", "三"))
+# With a line separator that is not one in JSON lines.
+PROMPTS = (SweepPrompt("code", "en", "one\u2028"), SweepPrompt("chat", "en", "two"), SweepPrompt("code", "zh", "三"))
 REQUEST = SweepRequest(prompts=PROMPTS, drafters=("ngram", "quantized"), ks=(1, 3), temperatures=(0.0, 0.7))
 PROVENANCE = {"target": "tiny", "device": "none"}
 
@@ -42,6 +43,17 @@ def test_heats_are_all_combinations_once_with_prompts_outermost() -> None:
     heats = REQUEST.heats()
     assert len(heats) == len(set(heats)) == 3 * 2 * 2
     assert [heat.prompt_index for heat in heats] == sorted(heat.prompt_index for heat in heats)
+
+
+def test_at_temperature_0_one_rule_stands_for_all() -> None:
+    request = SweepRequest(
+        prompts=PROMPTS[:1], drafters=("ngram",), temperatures=(0.0, 0.7), rules=("coupled", "block")
+    )
+    assert [(heat.temperature, heat.rule) for heat in request.heats()] == [
+        (0.0, "coupled"),
+        (0.7, "coupled"),
+        (0.7, "block"),
+    ]
 
 
 def test_points_are_the_ratios_of_their_lanes() -> None:
@@ -120,7 +132,7 @@ def test_reports_hold_every_point_and_define_their_columns() -> None:
     [
         ({"drafters": ()}, "choose at least one"),
         ({"prompts": ()}, "choose at least one"),
-        ({"drafters": ("none",)}, "the plain lane of every sweep"),
+        ({"drafters": ("none",)}, "which is plain decoding itself"),
         ({"drafters": ("magic",)}, "the drafter is 'magic'"),
         ({"ks": (0,)}, "K is 0"),
         ({"temperatures": (9.0,)}, "temperature is 9"),

@@ -53,7 +53,7 @@ def swept(record: TuneRecord, source: ScriptedSource | None = None, **changed: A
         ({"drafters": []}, "drafter"),
         ({"ks": None}, "K"),
         ({"temperatures": []}, "temperature"),
-        ({"drafters": ["none"]}, "plain lane"),
+        ({"drafters": ["none"]}, "plain decoding itself"),
         ({"max_new_tokens": 0}, "max-new-tokens"),
     ],
 )
@@ -191,13 +191,20 @@ def test_charts_hold_the_points_and_keep_the_choice_that_still_stands() -> None:
         {"drafter": "eagle3", "temperature": 0.0},
     )
     assert len(marked["points"]) == 8
-    speedup, tokens, heat, positions = (json.loads(figure.plot)["data"] for figure in figures)
+    speedup, tokens, costs, positions, heat = (json.loads(figure.plot)["data"] for figure in figures)
     assert record.request is not None
     measured = points(record.request, record.results)
-    expected = [one.speedup for one in measured if (one.drafter, one.temperature) == ("eagle3", 0.0)]
-    assert speedup[1]["y"] == expected
-    assert [len(line["x"]) for line in speedup] == [2, 2]
-    assert len(tokens) == 4
+    mine = [one for one in measured if (one.drafter, one.temperature) == ("eagle3", 0.0)]
+    expected = [one.speedup for one in mine]
+    # A measured line and the formula's, drafter by drafter.
+    assert [line["y"] for line in speedup[2:]] == [expected, [one.predicted_speedup for one in mine]]
+    assert [len(line["x"]) for line in speedup] == [2, 2, 2, 2]
+    assert [line["y"] for line in tokens[2:]] == [
+        [one.tokens_per_round for one in mine],
+        [one.expected_tokens_per_round for one in mine],
+    ]
+    assert costs[1]["y"] == [one.draft_cost for one in mine]
+    assert costs[-1]["x"] == [one.k for one in mine]
     assert heat[0]["z"][0] == expected
     assert len(positions[0]["y"]) == 4
 
@@ -206,7 +213,7 @@ def test_each_of_several_rules_has_a_line_of_its_own() -> None:
     request = replace(sweep_request("en", *{**SWEEP, "temperatures": [0.7]}.values()), rules=("coupled", "rejection"))
     measured = points(request, [heat_result(request, heat) for heat in request.heats()])
     lines = json.loads(Charts(measured, "en").speedup(0.7).plot)["data"]
-    assert [line["name"] for line in lines] == [
+    assert [line["name"] for line in lines[::2]] == [
         "n-gram, coupled",
         "n-gram, rejection",
         "EAGLE-3, coupled",
