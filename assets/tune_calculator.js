@@ -4,8 +4,8 @@ const CHART = { width: 460, height: 220, left: 34, right: 12, top: 12, bottom: 2
 const SLIDERS = [
   { key: "alpha", least: 0, most: 1, step: 0.01, first: 0.7 },
   { key: "k", least: 1, most: MAX_K, step: 1, first: 4 },
-  { key: "draft", least: 0, most: 1, step: 0.01, first: 0.1 },
-  { key: "verify", least: 1, most: 4, step: 0.05, first: 1.2 },
+  { key: "draft", least: 0, most: 1.5, step: 0.01, first: 0.1 },
+  { key: "verify", least: 0.5, most: 6, step: 0.01, first: 1.2 },
 ];
 const inputs = {};
 const outputs = {};

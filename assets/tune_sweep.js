@@ -94,13 +94,20 @@ function showNote() {
     vain: number(row.drafted_in_vain, 0), passes: number(row.target_passes, 0),
     first: number(row.seconds_to_first_token, 3), plain: number(row.plain_seconds_to_first_token, 3),
   });
-  setText(refs.note, [figures, say(gapReason(row)), costs].join(" "));
+  const reason = say(gapReason(row), { drafts: number(draftsARound(row), 1) });
+  setText(refs.note, [figures, reason, costs].join(" "));
+}
+
+// For a hundred tokens: each round adds one of its own to the accepted drafts.
+function draftsARound({ drafted_in_vain: vain, target_passes: passes }) {
+  return (vain + 100 - passes) / passes;
 }
 
 function gapReason(row) {
   const gap = row.tokens_per_round / row.expected_tokens_per_round - 1;
   const known = row.acceptance_by_position.filter((one) => one != null);
   if (Math.abs(gap) < 0.02) return "gap_none";
+  if (gap < 0 && draftsARound(row) < 0.9 * row.k) return "gap_short";
   if (gap < 0 && row.correlation > 0.05) return "gap_runs";
   if (gap > 0 && known.at(-1) < known[0]) return "gap_depth";
   return "gap_other";

@@ -17,8 +17,10 @@ function setKey(point) {
 
 // A speed beside plain decoding's, with a mark and not by its colour alone.
 function speedCell(value) {
-  const node = create("span", value > 1 ? "tune-gain" : "tune-loss");
-  node.textContent = value == null ? "–" : `${value > 1 ? "▲" : "▼"} ${times(value)}`;
+  const shown = Number(value?.toFixed(2));
+  const [mark, kind] = shown > 1 ? ["▲", "tune-gain"] : shown < 1 ? ["▼", "tune-loss"] : ["=", ""];
+  const node = create("span", kind);
+  node.textContent = value == null ? "–" : `${mark} ${times(value)}`;
   return node;
 }
 

@@ -117,8 +117,10 @@ SWEEP: dict[str, dict[str, str]] = {
         "gap_depth": "The first position is accepted more often than the "
         "last: failures sit deep in a round, where they "
         "cost little, so that more comes out than the formula says.",
-        "gap_other": "Neither holds here: chances differ from position to position, and a round may have fewer than K "
-        "drafts.",
+        "gap_short": "The drafter made {drafts} drafts a round and not K: where it is silent, or the answer ends "
+        "first, less comes out than the formula says.",
+        "gap_other": "Neither holds here: chances differ from position to position and from place to place in the "
+        "text.",
         "cost_figures": "For a hundred tokens: {vain} drafted in vain, {passes} "
         "target passes. First token after {first} "
         "s, without a drafter {plain} s.",
@@ -172,7 +174,8 @@ SWEEP: dict[str, dict[str, str]] = {
         "gap_none": "在这里很接近。",
         "gap_runs": "命中成串出现：长串被 K 截断，失败又各占一轮，所以结果比公式少。",
         "gap_depth": "第一个位置比最后一个更常被接受：失败多在一轮的深处，代价小，所以结果比公式多。",
-        "gap_other": "这里两点都不成立：各位置的机会不同，一轮的草稿也可能少于 K 个。",
+        "gap_short": "草稿模型平均每轮只有 {drafts} 个草稿，不到 K 个：它沉默或答案先结束的地方，结果比公式少。",
+        "gap_other": "这里两点都不成立：各位置的机会不同，文本各处的机会也不同。",
         "cost_figures": "每一百个词元：白起草 {vain} 个，目标模型前向 {passes} 次。首词元 {first} 秒，没有草稿模型时 "
         "{plain} 秒。",
         "memory_title": "内存",

@@ -194,6 +194,8 @@ def _figure(traces: Sequence[Trace], ticks: Sequence[int], **layout: Any) -> Plo
             "legend": {"orientation": "h", "y": -0.24, "yanchor": "top"},
             # A chart must not catch the finger that scrolls the page.
             "dragmode": False,
+            # A line alone has a name too.
+            "showlegend": any("name" in trace for trace in traces),
             "hovermode": "closest",
             **layout,
             "xaxis": {"title": {"text": "K", "standoff": 6}, "fixedrange": True, **x_axis} | layout.get("xaxis", {}),

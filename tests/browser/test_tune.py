@@ -89,7 +89,7 @@ def test_a_sweep_fills_sorts_stops_goes_on_and_is_kept(
     sorts_by_keyboard(page)
     expect(page.locator("#tune-sweep [data-ref=memory] tbody tr")).to_have_count(3)
     expect(page.locator("#tune-sweep [data-ref=note]")).to_contain_text("n-gram · K = 8")
-    expect(page.locator("#sweep-charts .js-plotly-plot")).to_have_count(4, timeout=15_000)
+    expect(page.locator("#sweep-charts .js-plotly-plot")).to_have_count(5, timeout=15_000)
     assert "undefined" not in (page.text_content("#tune-sweep") or "")
     with page.expect_download() as download:
         page.click("#sweep-save")
@@ -151,10 +151,13 @@ def test_nothing_serious_on_a_dark_chinese_phone(open_page: OpenPage, source: Sc
     page.click("#advise-button")
     expect(page.locator("#tune-advice .tune-verdict.pays")).to_be_visible(timeout=15_000)
     assert violations(page) == []
-    for section in ("扫描", "计算器", "何处划算"):
+    for section in ("扫描", "计算器", "何处划算", "多个请求"):
         open_section(page, section)
         if section == "扫描":
             sweep_little(page)
             expect(page.locator("#sweep-charts .js-plotly-plot .main-svg").last).to_be_visible(timeout=15_000)
+        elif section == "多个请求":
+            page.click("#batch-start")
+            expect(page.locator("#batch-chart .js-plotly-plot .main-svg").last).to_be_visible(timeout=15_000)
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), section

@@ -53,7 +53,7 @@ def swept(record: TuneRecord, source: ScriptedSource | None = None, **changed: A
         ({"drafters": []}, "drafter"),
         ({"ks": None}, "K"),
         ({"temperatures": []}, "temperature"),
-        ({"drafters": ["none"]}, "plain lane"),
+        ({"drafters": ["none"]}, "plain decoding itself"),
         ({"max_new_tokens": 0}, "max-new-tokens"),
     ],
 )
