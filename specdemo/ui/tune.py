@@ -82,7 +82,7 @@ def build_tune_tab(
     prepared = advise.click(advising.prepare, [record, *advice.values()], view, trigger_mode="multiple", **_REFUSING)
     run = prepared.success(advising.run, record, [view, race, calculator], concurrency_id=device, **_RUNNING)
     stop.click(advising.stop, record, None, cancels=[run], **_LIGHT)
-    race.click(advising.race, record, [asked[name] for name in FIELDS], **_REFUSING).success(
+    race.click(advising.put_into_race, record, [asked[name] for name in FIELDS], **_REFUSING).success(
         None, None, None, js=_RACE, **_LIGHT
     )
     grid_tab.select(sweeping.grid, record, grid, **_REFUSING)

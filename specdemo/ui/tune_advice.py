@@ -88,7 +88,7 @@ class AdviceHandlers:
         """Forget the advice that waits; Gradio ends the one that runs."""
         record.wanted_advice = None
 
-    def race(self, record: TuneRecord, request: gr.Request) -> list[Any]:
+    def put_into_race(self, record: TuneRecord, request: gr.Request) -> list[Any]:
         """Put what is advised into the race's settings, in the order of FIELDS."""
         advice, asked = record.advice, record.advised
         if advice is None or asked is None or advice.drafter == NONE:

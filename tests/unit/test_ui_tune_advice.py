@@ -49,7 +49,7 @@ def test_advice_runs_and_its_race_has_the_advised_drafter_and_k(tmp_path: Path) 
     assert [one["engine"] for one in view["settings"]] == ["vLLM", "SGLang", "llama.cpp", "transformers"]
     assert race["visible"]
     assert [(one["drafter"], one["k"]) for one in calculator["points"]] == [("ngram", 3), ("ngram:static", 3)]
-    fields = dict(zip(FIELDS, advisor(ScriptedSource(), tmp_path).race(record, VISIT), strict=True))
+    fields = dict(zip(FIELDS, advisor(ScriptedSource(), tmp_path).put_into_race(record, VISIT), strict=True))
     assert fields["drafter"].value == "ngram"
     given_values = {name: fields[name]["value"] for name in ("prompt", "k", "temperature", "rule", "adaptive")}
     assert given_values == {
@@ -67,7 +67,7 @@ def test_advice_not_to_speculate_offers_no_race_and_no_settings(tmp_path: Path) 
     view, race, _ = advised(record, tmp_path, own="hopeless")[-1]
     assert (view["advice"]["k"], view["advice"]["reason"], view["settings"]) == (0, "draft", [])
     assert not race["visible"]
-    assert all("value" not in one for one in advisor(ScriptedSource(), tmp_path).race(record, VISIT))
+    assert all("value" not in one for one in advisor(ScriptedSource(), tmp_path).put_into_race(record, VISIT))
 
 
 def test_without_prompts_of_ones_own_the_advice_takes_some_of_every_chosen_kind() -> None:
