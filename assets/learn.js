@@ -120,6 +120,13 @@ function measure() {
   trigger("measure");
 }
 
+// The server knows what the person had. The button goes away with its work done, and the focus to the experiments.
+function putBack() {
+  trigger("put_back");
+  refs.tries.querySelector("button")?.focus();
+  setText(refs.said, say("settings_back"));
+}
+
 // A race was shown to its end: keep what it gave beside the lesson that asked for it.
 function keepResult({ head, done }) {
   if (!isOpen || (pendingTry === null && head.origin !== "live")) return;
@@ -178,6 +185,7 @@ refs.toggle.addEventListener("click", () => (isOpen ? close() : open(current)));
 refs.previous.addEventListener("click", () => open(current - 1));
 refs.next.addEventListener("click", () => open(current + 1));
 refs.list.addEventListener("change", () => open(Number(refs.list.value)));
+refs.putBack.addEventListener("click", putBack);
 refs.reveal.addEventListener("click", () => showAnswer(refs.answer.hidden));
 element.addEventListener("keydown", onKey);
 document.addEventListener("passes-not-measured", () => {
@@ -189,6 +197,7 @@ new MutationObserver(translateAll).observe(document.documentElement, { attribute
 watch("value", () => {
   isMeasuring = false;
   measured = props.value.measured ?? measured;
+  refs.putBack.hidden = !props.value.moved;
   if (isOpen) showLesson();
 });
 openAsked();
