@@ -13,7 +13,7 @@ class Moved:
     given: Mapping[str, Any]
 
     def own(self, now: Mapping[str, Any]) -> dict[str, Any]:
-        """The person's own settings, where `now` stands in the fields: a field touched since is the person's as it is."""
+        """The person's own settings, where `now` stands in the fields: one that was touched since stays as it is."""
         return {name: self.had[name] if value == self.given[name] else value for name, value in now.items()}
 
 
