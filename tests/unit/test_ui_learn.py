@@ -10,7 +10,7 @@ import gradio as gr
 import pytest
 
 from specdemo.events import Started
-from specdemo.lessons import Course, load_course
+from specdemo.lessons import SHIPPED_TRACES, Course, load_course
 from specdemo.theory import expected_tokens_per_round
 from specdemo.traces import load
 from specdemo.ui.form import FIELDS
@@ -34,7 +34,7 @@ def course() -> Course:
 
 def lessons(source: ScriptedSource, course: Course) -> LessonHandlers:
     """Handlers over the recorded races that ship."""
-    return LessonHandlers(source, course, PageHandlers(source, RecordedRaces(ASSETS / "traces")), DEFAULTS)
+    return LessonHandlers(source, course, PageHandlers(source, RecordedRaces(SHIPPED_TRACES, course.races)), DEFAULTS)
 
 
 def attempt(
@@ -117,7 +117,7 @@ def test_the_script_holds_the_texts_and_the_machine_of_the_recorded_passes(cours
 
 
 def test_the_list_leaves_the_lessons_races_to_the_lessons(course: Course) -> None:
-    names = {name for _, name in RecordedRaces(ASSETS / "traces").choices}
+    names = {name for _, name in RecordedRaces(SHIPPED_TRACES).choices}
     assert names == {name for name, trace in course.races.items() if trace.category != LESSON}
     assert "2-code" in names
     assert "10-capital" not in names
