@@ -77,6 +77,14 @@ function showLesson() {
   for (const name of ["title", "claim", "do", "look", "meaning", "question", "answer"]) setText(refs[name], texts[name]);
   if (lesson().kind === "myth") setText(refs.title, ""); // the claim says the same
   refs.card.classList.toggle("myth", lesson().kind === "myth");
+  showTries();
+  showCurve();
+  showResults();
+}
+
+// Built anew when the server has told something: who stands on an experiment with the keyboard goes on standing there.
+function showTries() {
+  const focused = [...refs.tries.children].indexOf(document.activeElement);
   refs.tries.replaceChildren();
   for (const [index, { labels }] of lesson().tries.entries()) {
     const button = create("button", "learn-try", refs.tries);
@@ -85,18 +93,21 @@ function showLesson() {
     button.textContent = labels[language()];
     button.addEventListener("click", () => attempt(index));
   }
-  showCurve();
-  showResults();
+  if (lesson().curve) addMeasure();
+  refs.tries.children[focused]?.focus({ preventScroll: true });
 }
 
-function showCurve() {
-  refs.curve.hidden = !lesson().curve;
-  if (!lesson().curve) return;
+function addMeasure() {
   const button = create("button", "learn-try learn-measure", refs.tries);
   button.type = "button";
   button.disabled = isMeasuring;
   button.textContent = say(isMeasuring ? "measuring" : "measure");
   button.addEventListener("click", measure);
+}
+
+function showCurve() {
+  refs.curve.hidden = !lesson().curve;
+  if (!lesson().curve) return;
   const { costs, machine } = measured ?? RECORDED_PASSES;
   paintCurve(refs.plot, costs, say("curve_grown"));
   setText(refs.curveSource, say(measured ? "curve_live" : "curve_recorded", { machine }));
@@ -118,6 +129,13 @@ function measure() {
   isMeasuring = true;
   showLesson();
   trigger("measure");
+}
+
+// The server knows what the person had. The button goes away with its work done, and the focus to the experiments.
+function putBack() {
+  trigger("put_back");
+  refs.tries.querySelector("button")?.focus();
+  setText(refs.said, say("settings_back"));
 }
 
 // A race was shown to its end: keep what it gave beside the lesson that asked for it.
@@ -178,6 +196,7 @@ refs.toggle.addEventListener("click", () => (isOpen ? close() : open(current)));
 refs.previous.addEventListener("click", () => open(current - 1));
 refs.next.addEventListener("click", () => open(current + 1));
 refs.list.addEventListener("change", () => open(Number(refs.list.value)));
+refs.putBack.addEventListener("click", putBack);
 refs.reveal.addEventListener("click", () => showAnswer(refs.answer.hidden));
 element.addEventListener("keydown", onKey);
 document.addEventListener("passes-not-measured", () => {
@@ -189,6 +208,7 @@ new MutationObserver(translateAll).observe(document.documentElement, { attribute
 watch("value", () => {
   isMeasuring = false;
   measured = props.value.measured ?? measured;
+  refs.putBack.hidden = !props.value.moved;
   if (isOpen) showLesson();
 });
 openAsked();

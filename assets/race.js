@@ -120,7 +120,7 @@ function timeAxis() {
 }
 
 function showCharts() {
-  if (!charts) return;
+  if (!charts || isInside()) return;
   charts.rate.paint(timeAxis());
   charts.histogram.paint();
   charts.time.paint(lanes.map((lane) => lastRound(lane)?.m.map((part) => part ?? 0) ?? [0, 0, 0]));
@@ -135,6 +135,7 @@ function showFigures() {
 }
 
 function showRound() {
+  if (isInside()) return;
   const pending = chosenRound ? null : lanes[1].pending?.row;
   const row = chosenRound ?? pending ?? lastRound(lanes[1]);
   if (row) roundBox.paint(row, Boolean(pending), lastRound(lanes[0]));

@@ -2,18 +2,15 @@
 
 // What a lane's rows say beyond one round: texts of tokens that were never emitted, the prompt, the answer by index.
 const FACTS = new WeakMap();
-const MOST_CONTEXT = 6;
-const MOST_MATCHED = 12;
 
 function factsOf(lane) {
   let facts = FACTS.get(lane.rows);
   // A stopped race loses rows that were not shown.
   if (!facts || facts.numRows > lane.rows.length) {
-    facts = { numRows: 0, texts: new Map(), prompt: [], answer: [], rounds: [], starts: new Map(), places: new Map() };
+    facts = { numRows: 0, texts: new Map(), prompt: [], answer: [], rounds: [], starts: new Map(), places: new Map(), indices: new Map() };
     FACTS.set(lane.rows, facts);
   }
-  for (const row of lane.rows.slice(facts.numRows)) addFacts(facts, row);
-  facts.numRows = lane.rows.length;
+  for (; facts.numRows < lane.rows.length; facts.numRows += 1) addFacts(facts, lane.rows[facts.numRows]);
   return facts;
 }
 
@@ -21,10 +18,13 @@ function addFacts(facts, row) {
   if (row.e === "s") facts.prompt = row.w ?? [];
   if (row.e !== "r") return;
   for (const [id, text] of row.w ?? []) facts.texts.set(id, text);
+  facts.indices.set(row, facts.numRows);
   facts.starts.set(row, facts.answer.length);
   facts.places.set(row, facts.rounds.length);
   facts.rounds.push(row);
-  for (const [id, text, status] of row.s ?? []) if (RETAINED.has(status)) facts.answer.push([id, text]);
+  row.s?.forEach(([id, text, status], place) => {
+    if (RETAINED.has(status)) facts.answer.push({ id, text, row, place });
+  });
 }
 
 // Index in the answer; of a draft that failed, the one it would have had.
@@ -184,31 +184,6 @@ function addBlock(parent, { row, place }) {
     ],
   }));
   addTable(parent, ["word", "product", "h", "uniform_head", "trial"].map((key) => say(`inside_${key}`)), rows);
-}
-
-// Where an n-gram drafter found its draft: the tokens that matched, and the one it copied.
-function addOrigin(parent, { lane, row, place }, position) {
-  if (position.k != null) {
-    addText("p", "inside-note", parent, say("inside_confidence", { confidence: figure(position.k) }));
-    addBar(parent, position.k);
-  }
-  if (position.f == null) return;
-  const { prompt, answer, starts } = factsOf(lane);
-  const now = row.s.slice(0, place).map(([id, text]) => [id, text]);
-  const words = [...prompt, ...answer.slice(0, starts.get(row)), ...now];
-  const isInPrompt = position.f < prompt.length;
-  const index = isInPrompt ? position.f : position.f - prompt.length;
-  const key = prompt.length ? (isInPrompt ? "inside_copied_prompt" : "inside_copied_answer") : "inside_copied";
-  addText("p", "inside-note", parent, say(key, { matched: position.m, index }));
-  if (!prompt.length) return;
-  const excerpt = create("p", "inside-excerpt", parent);
-  excerpt.dir = "auto";
-  const matched = Math.min(position.m, MOST_MATCHED);
-  const first = Math.max(0, position.f - matched - MOST_CONTEXT);
-  for (let i = first; i < Math.min(words.length, position.f + MOST_CONTEXT); i += 1) {
-    const className = i === position.f ? "copied" : i < position.f && i >= position.f - matched ? "matched" : "";
-    addText(className ? "mark" : "span", className, excerpt, words[i][1]);
-  }
 }
 
 // The round's time beside what plain decoding took for as many tokens, on one scale.

@@ -22,8 +22,15 @@ function toggleInside() {
   keepEvidence(isOpen);
   paintedKey = "";
   if (isOpen) showInside();
-  else unmark();
+  else showWhatWasCovered();
   if (hadFocus) refs.look.focus();
+}
+
+// What the panel hides is not painted while it is open.
+function showWhatWasCovered() {
+  unmark();
+  showRound();
+  showCharts();
 }
 
 // The page's own setting: the next race keeps the numbers while someone looks, and only then.
@@ -77,7 +84,7 @@ function decisivePlace(row) {
 // A click on a token: looked into while the panel is open, else its round is spelled out where nothing moves.
 function pointAt(lane, node) {
   const row = node.token?.row;
-  const place = lane.painted.find((one) => one.row === row)?.nodes.indexOf(node) ?? -1;
+  const place = paintedOf(lane, row)?.nodes.indexOf(node) ?? -1;
   if (place < 0) return;
   if (isInside()) return inspect(lane, row, place);
   if (lane.name !== "speculative" || player.isPlaying || player.isLive) return;
@@ -87,8 +94,7 @@ function pointAt(lane, node) {
 
 function inspect(lane, row, place) {
   if (!row?.s?.[place]) return;
-  const isPainted = lane.painted.some((one) => one.row === row);
-  if (!isPainted) player.goTo(row.at);
+  if (!paintedOf(lane, row)) player.goTo(row.at);
   else if (player.isPlaying) player.pause();
   seen = { lane, row, place };
   seenLane = lanes.indexOf(lane);
@@ -128,20 +134,30 @@ function changeLane() {
   if (places.length) inspect(other, row, places[Math.min(index - starts.get(row), places.length - 1)]);
 }
 
+// Rows are painted in their order.
+function paintedOf(lane, row) {
+  return lane.painted[factsOf(lane).indices.get(row)];
+}
+
 function nodeOf(lane, row, place) {
-  return lane.painted.find((one) => one.row === row)?.nodes[place];
+  return paintedOf(lane, row)?.nodes[place];
+}
+
+function mark(node, name) {
+  if (!node) return;
+  node.classList.add(name);
+  markedNodes.push([node, name]);
 }
 
 function unmark() {
-  for (const node of markedNodes.splice(0)) node.classList.remove("seen");
+  for (const [node, name] of markedNodes.splice(0)) node.classList.remove(name);
 }
 
 function markToken(now) {
   unmark();
-  const node = now && nodeOf(now.lane, now.row, now.place);
-  if (!node) return;
-  node.classList.add("seen");
-  markedNodes.push(node);
+  if (!now) return;
+  mark(nodeOf(now.lane, now.row, now.place), "seen");
+  markCopy(now);
 }
 
 // Within the lane's own box: the page stays where it is.
@@ -160,12 +176,14 @@ function paintDecision(now) {
   setText(refs.insideTitle, now ? tokenTitle(now) : say("inside_none"));
   if (!now) return;
   const shown = { ...now, entry: now.row.v };
-  paintChips(host, shown, hadFocus);
+  paintChips(host, shown);
   addText("p", "inside-verdict", host, verdictOf(shown));
   const boxes = create("div", "inside-boxes", host);
   if (shown.entry) paintEvidence(boxes, shown);
   else addText("p", "inside-missing", host, say("inside_missing"));
   addCost(box(boxes, say("inside_cost")), now.row, now.lane.name === "speculative" ? lastRound(lanes[0]) : null);
+  // Asking for the focus lays the page out: once, when all is built.
+  if (hadFocus) host.querySelector("[aria-current]").focus({ preventScroll: true });
 }
 
 function tokenTitle({ lane, row, place }) {
@@ -175,7 +193,7 @@ function tokenTitle({ lane, row, place }) {
 }
 
 // The tokens of the round as buttons; one of them is in the tab order, the arrow keys move.
-function paintChips(host, shown, hadFocus) {
+function paintChips(host, shown) {
   const { lane, row, place } = shown;
   const line = create("div", "inside-chips", host);
   row.s.forEach(([, text, status], i) => {
@@ -188,7 +206,6 @@ function paintChips(host, shown, hadFocus) {
     addText("b", "", chip, ROUND_MARKS[status]);
     addText("bdi", "", chip, visible(text));
     chip.addEventListener("click", () => inspect(lane, row, i));
-    if (hadFocus && i === place) chip.focus({ preventScroll: true });
   });
 }
 

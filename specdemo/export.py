@@ -17,16 +17,15 @@ from typing import Any
 import gradio as gr
 
 from specdemo.errors import SiteError
-from specdemo.lessons import Course, load_course
+from specdemo.lessons import SHIPPED_TRACES, Course, load_course
 from specdemo.ui.learn import LessonCards
-from specdemo.ui.recorded import RecordedRace, read_races
+from specdemo.ui.recorded import RecordedRace, races_of, read_races
 from specdemo.ui.texts import race_labels
 from specdemo.ui.texts_room import SITE
 from specdemo.ui.theme import theme_css
 from specdemo.ui.view import ASSETS, STYLES, RaceView
 from specdemo.ui.wire import finished_race
 
-SHIPPED_TRACES = ASSETS / "traces"
 _MANIFEST = "specdemo-site.json"
 _VERSION = 1
 _ARGUMENTS = "element, props, trigger, server, upload, watch"
@@ -54,7 +53,7 @@ def export(site: Path, traces: Path = SHIPPED_TRACES) -> Path:
     _check_place(site)
     # A lesson's experiments are the races that ship.
     course = load_course() if traces == SHIPPED_TRACES else None
-    files = _files(_races(traces), course)
+    files = _files(_races(traces) if course is None else races_of(course.races), course)
     try:
         _replace(site, files)
     except OSError as error:

@@ -17,7 +17,8 @@ from specdemo.traces import Trace, load
 LANGUAGES = ("en", "zh", "zh-TW")
 KINDS = ("lesson", "myth")
 TEXTS = ("title", "claim", "do", "look", "meaning", "question", "answer")
-_ASSETS = Path(__file__).parents[1] / "assets"
+_ASSETS = Path(__file__).resolve().parents[1] / "assets"
+SHIPPED_TRACES = _ASSETS / "traces"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Course:
         raise LessonError(f"there is no experiment {index} in a lesson {lesson_id!r}; pick a lesson from the list.")
 
 
-def load_course(folder: Path = _ASSETS / "lessons", traces: Path = _ASSETS / "traces") -> Course:
+def load_course(folder: Path = _ASSETS / "lessons", traces: Path = SHIPPED_TRACES) -> Course:
     """Read lessons and recorded races; raises LessonError or TraceError, in a line, for a file that cannot be used."""
     races = {path.name.partition(".")[0]: load(path) for path in sorted(traces.glob("*.json*"))}
     figures = RecordedFigures(races)

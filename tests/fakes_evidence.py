@@ -23,7 +23,7 @@ def _looked_into(update: LaneUpdate, made: random.Random) -> LaneUpdate:
     if not isinstance(event, Round):
         return update
     judged = range(event.num_judged)
-    positions = tuple(_position(event.draft_token_ids[i], made, i < event.num_accepted) for i in judged)
+    positions = tuple(_position(event, i, made) for i in judged)
     start, prob = made.uniform(0, 0.6), made.uniform(0.1, 0.3)
     assert event.next_token_id is not None
     source = "residual" if event.next_token_kind == "corrected" else "target"
@@ -33,7 +33,9 @@ def _looked_into(update: LaneUpdate, made: random.Random) -> LaneUpdate:
     return replace(update, event=replace(event, evidence=Evidence(positions, next_token)), texts=((7, "<b>seven</b>"),))
 
 
-def _position(token_id: int, made: random.Random, is_accepted: bool) -> PositionEvidence:
+def _position(event: Round, i: int, made: random.Random) -> PositionEvidence:
+    """Later rounds' accepted drafts are copied from the answer behind a match that reaches back into the prompt."""
+    token_id, is_accepted = event.draft_token_ids[i], i < event.num_accepted
     draft_prob = made.uniform(0.5, 0.9)
     target_prob = made.uniform(0.1, 0.4)
     ratio = target_prob / draft_prob
@@ -46,5 +48,5 @@ def _position(token_id: int, made: random.Random, is_accepted: bool) -> Position
         uniform=made.uniform(0, ratio) if is_accepted else made.uniform(ratio, 1),
         draft_top=((token_id, draft_prob), (7, 0.05)),
         target_top=((7, 0.5), (token_id, target_prob)),
-        origin=DraftOrigin(1, 1),
+        origin=DraftOrigin(4, 2) if is_accepted and event.index else DraftOrigin(1, 1),
     )

@@ -8,7 +8,7 @@ from typing import Any
 import gradio as gr
 from gradio.components import Component
 
-from specdemo.lessons import load_course
+from specdemo.lessons import SHIPPED_TRACES, load_course
 from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
@@ -53,10 +53,10 @@ class _Stage:
     timer: gr.Timer
 
 
-def build_page(source: EventSource, trace_folder: Path = ASSETS / "traces", room: Room | None = None) -> gr.Blocks:
+def build_page(source: EventSource, trace_folder: Path = SHIPPED_TRACES, room: Room | None = None) -> gr.Blocks:
     """The page over an engine, in class with its `room`. The caller starts the engine when it serves the page."""
-    recorded = RecordedRaces(trace_folder)
     course = load_course()
+    recorded = RecordedRaces(trace_folder, course.races if trace_folder == SHIPPED_TRACES else None)
     kept = _SECONDS_FILES_ARE_KEPT if room is None else _SECONDS_FILES_ARE_KEPT_IN_CLASS
     max_waiting = MAX_WAITING if room is None else room.max_waiting
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(kept, kept)) as page:

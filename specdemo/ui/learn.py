@@ -16,6 +16,7 @@ from specdemo.ui.edge import page_error, sentences
 from specdemo.ui.form import FIELDS, check_ready
 from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.head import machine_name
+from specdemo.ui.moved import move
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.texts import drafter_names, language_of, sentence
 from specdemo.ui.texts_learn import LEARN
@@ -27,11 +28,14 @@ _SCRIPTS = ("race_text.js", "learn_curve.js", "learn.js")
 
 
 class LessonCards(gr.HTML):
-    """All lessons, one shown at a time. `value` is what the server has told: the measured passes, and what to press."""
+    """All lessons, one shown at a time. `value` is what the server has told.
+
+    That is the measured passes, whether to press Race, and whether there are settings to put back.
+    """
 
     def __init__(self, course: Course, **props: Any) -> None:
         super().__init__(
-            value={"measured": None, "press": False},
+            value={"measured": None, "press": False, "moved": False},
             html_template=asset("learn.html"),
             js_on_load=lesson_script(course),
             apply_default_css=False,
@@ -90,10 +94,11 @@ class LessonHandlers:
         self._handlers = handlers
         self._defaults = defaults
 
-    def attempt(self, record: RaceRecord, event: gr.EventData, request: gr.Request) -> list[Any]:
+    def attempt(self, record: RaceRecord, event: gr.EventData, request: gr.Request, *now: Any) -> list[Any]:
         """Set every field as the experiment says; where no model is ready, show its recorded race.
 
-        The values of the race view, of the cards, and of the fields in the order of FIELDS.
+        `now` is what stands in the fields in the order of FIELDS. Returned are the values of the race view, of the
+        cards, and of the fields in that order.
         """
         language = language_of(request)
         lesson, index = event._data.get("lesson"), event._data.get("index")
@@ -104,19 +109,37 @@ class LessonHandlers:
         is_ready = self._source.status().state == "ready"
         shown = gr.skip() if is_ready else self._handlers.show(self._course.races[chosen.race], "recorded", record)
         values = {**self._defaults, **chosen.controls}
-        fields = [
-            self._handlers.drafters(language, values[name]) if name == "drafter" else gr.update(value=values[name])
-            for name in FIELDS
-        ]
-        return [shown, gr.update(value={"measured": None, "press": is_ready}), *fields]
+        record.moved = move(record.moved, dict(zip(FIELDS, now, strict=True)), values)
+        return [shown, self._told(record, press=is_ready), *self._fields(values, language)]
 
-    def measure(self, request: gr.Request) -> dict[str, Any]:
+    def put_back(self, record: RaceRecord, request: gr.Request, *now: Any) -> list[Any]:
+        """Bring back the person's own settings: the values of the cards, and of the fields in the order of FIELDS."""
+        if record.moved is None:
+            return [self._told(record), *[gr.skip()] * len(FIELDS)]
+        values = record.moved.own(dict(zip(FIELDS, now, strict=True)))
+        record.moved = None
+        return [self._told(record), *self._fields(values, language_of(request))]
+
+    def measure(self, record: RaceRecord, request: gr.Request) -> dict[str, Any]:
         """What a pass costs here at each width: the value of the cards."""
         language = language_of(request)
         with sentences(sentence(language, "cannot_measure")):
             check_ready(self._source, language)
             costs = self._source.pass_costs()
-        return {"measured": _measured(costs), "press": False}
+        return _value(record, measured=_measured(costs))
+
+    def _told(self, record: RaceRecord, press: bool = False) -> Any:
+        return gr.update(value=_value(record, press=press))
+
+    def _fields(self, values: Mapping[str, Any], language: str) -> list[Any]:
+        return [
+            self._handlers.drafters(language, values[name]) if name == "drafter" else gr.update(value=values[name])
+            for name in FIELDS
+        ]
+
+
+def _value(record: RaceRecord, **told: Any) -> dict[str, Any]:
+    return {"measured": None, "press": False, "moved": record.moved is not None, **told}
 
 
 def connect_lessons(
@@ -125,7 +148,9 @@ def connect_lessons(
     """Connect the cards' events. `outputs` are the race view and the fields, `device` the queue of the model."""
     view, *fields = outputs
     private: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
-    tried = cards.attempt(lessons.attempt, record, [view, cards, *fields], concurrency_limit=None, **private)
+    asked, unlimited = [record, *fields], {**private, "concurrency_limit": None}
+    tried = cards.attempt(lessons.attempt, asked, [view, cards, *fields], **unlimited)
     tried.success(None, cards, None, js=_PRESS, queue=False, **private)
-    measured = cards.measure(lessons.measure, None, cards, concurrency_id=device, concurrency_limit=1, **private)
+    cards.put_back(lessons.put_back, asked, [cards, *fields], **unlimited)
+    measured = cards.measure(lessons.measure, record, cards, concurrency_id=device, concurrency_limit=1, **private)
     measured.failure(None, None, None, js=_NOT_MEASURED, queue=False, **private)

@@ -11,16 +11,21 @@ from specdemo.events import Finished
 from specdemo.race import LANES, LaneUpdate, RaceRequest
 from specdemo.reports import request_document
 from specdemo.traces import Trace
+from specdemo.ui.moved import Moved
 
 
 @dataclass(slots=True)
 class RaceRecord:
-    """The session's state. `wanted` waits to be run; `ticket` names the run that may still append."""
+    """The session's state. `wanted` waits to be run; `ticket` names the run that may still append.
+
+    `moved` is what lessons have moved and nobody has put back.
+    """
 
     wanted: RaceRequest | None = None
     ticket: int = 0
     shown: Trace | None = None
     updates: list[LaneUpdate] = field(default_factory=list)
+    moved: Moved | None = None
 
     def want(self, request: RaceRequest) -> None:
         """Ask for a race; a running one ends at its next update."""

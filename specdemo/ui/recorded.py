@@ -1,6 +1,6 @@
 """The recorded races of a folder, read once when the page is built. Knows no component."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,10 +30,13 @@ class RecordedRace:
 
 
 class RecordedRaces:
-    """Races that play without a model. A file that cannot be read is left out: the others still play."""
+    """Races that play without a model. A file that cannot be read is left out: the others still play.
 
-    def __init__(self, folder: Path) -> None:
-        self._races = {race.name: race for race in _read(folder)}
+    `traces` are those of the folder by name, where somebody has read them already.
+    """
+
+    def __init__(self, folder: Path, traces: Mapping[str, Trace] | None = None) -> None:
+        self._races = {race.name: race for race in (_read(folder) if traces is None else races_of(traces))}
 
     @property
     def choices(self) -> list[tuple[str, str]]:
@@ -47,6 +50,11 @@ class RecordedRaces:
     def get(self, name: str) -> RecordedRace | None:
         """A race by name."""
         return self._races.get(name)
+
+
+def races_of(traces: Mapping[str, Trace]) -> list[RecordedRace]:
+    """Races that were read, in the order of the list; `traces` by name in the order of their files."""
+    return _in_order(RecordedRace(name, trace) for name, trace in traces.items())
 
 
 def read_races(folder: Path) -> list[RecordedRace]:

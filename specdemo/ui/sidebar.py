@@ -13,7 +13,9 @@ from specdemo.ui.form import PAGE_FIELDS
 from specdemo.ui.texts import race_labels
 
 _t = gr.I18n()
-_LOSING_DRAFTER, _LOSING_K = "early-exit", 8
+LOSING: Mapping[str, Any] = {"drafter": "draft-model", "k": 16, "temperature": 1}
+"""Long drafts for a text that is drawn nearly at random; `assets/traces/8-loses` lost with half as many."""
+
 _PRECISIONS = ("auto", "bfloat16", "int4")
 _RULES = ("coupled", "auto", "rejection", "block", "typical")
 
@@ -75,14 +77,14 @@ def _examples(prompts: Sequence[ExamplePrompt]) -> dict[str, gr.Button]:
 def _connect_example(examples: Sequence[ExamplePrompt], chip: gr.Button, fields: Mapping[str, Any]) -> None:
     """Pressing a chip again shows the category's next example.
 
-    No text makes every drafter lose, so the chip of the losing ones also chooses a drafter and a K that do.
+    No text makes every drafter lose, so the chip of the losing ones also chooses settings that do.
     """
     texts = json.dumps([item.prompt for item in examples])
     pick = f"const texts = {texts}; const next = texts[(texts.indexOf(now) + 1) % texts.length];"
     outputs, result = [fields["prompt"]], "next"
     if examples[0].loses:
-        outputs += [fields["drafter"], fields["k"]]
-        result = f"[next, {json.dumps(_LOSING_DRAFTER)}, {_LOSING_K}]"
+        outputs += [fields[name] for name in LOSING]
+        result = f"[next, ...{json.dumps([*LOSING.values()])}]"
     script = f"(now) => {{ {pick} return {result}; }}"
     chip.click(
         None, fields["prompt"], outputs, js=script, queue=False, show_progress="hidden", api_visibility="private"

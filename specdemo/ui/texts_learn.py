@@ -36,6 +36,9 @@ LEARN: dict[str, dict[str, str]] = {
         "curve_recorded": "from the recorded races: {machine}",
         "measure": "Measure here",
         "measuring": "Measuring …",
+        "put_back": "Put my settings back",
+        "put_back_title": "Back to the settings that stood there before the experiments; what you changed since stays",
+        "settings_back": "Your settings are back.",
     },
     "zh": {
         "learn": "学习",
@@ -72,6 +75,9 @@ LEARN: dict[str, dict[str, str]] = {
         "curve_recorded": "取自录制的比赛：{machine}",
         "measure": "在本机测量",
         "measuring": "正在测量……",
+        "put_back": "恢复我的设置",
+        "put_back_title": "回到做实验之前的设置；此后你自己改过的保持不变",
+        "settings_back": "你的设置已恢复。",
     },
     "zh-TW": {
         "learn": "學習",
@@ -108,6 +114,9 @@ LEARN: dict[str, dict[str, str]] = {
         "curve_recorded": "取自錄製的比賽：{machine}",
         "measure": "在本機測量",
         "measuring": "正在測量……",
+        "put_back": "恢復我的設定",
+        "put_back_title": "回到做實驗之前的設定；此後你自己改過的保持不變",
+        "settings_back": "你的設定已恢復。",
     },
 }
 

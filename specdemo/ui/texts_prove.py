@@ -3,7 +3,10 @@
 from specdemo.ui.texts_prove_traditional import PROVE_LABELS_TRADITIONAL, PROVE_TRADITIONAL
 
 SOURCES: dict[str, tuple[tuple[str, str], ...]] = {
-    "accept_all": (("openvino.genai #2331", "https://github.com/openvinotoolkit/openvino.genai/pull/2331"),),
+    "accept_all": (
+        ("openvino.genai #2331", "https://github.com/openvinotoolkit/openvino.genai/pull/2331"),
+        ("vllm-ascend #13730", "https://github.com/vllm-project/vllm-ascend/issues/13730"),
+    ),
     "soft_argmax": (
         ("transformers #47932", "https://github.com/huggingface/transformers/issues/47932"),
         ("jaymody/speculative-sampling #3", "https://github.com/jaymody/speculative-sampling/issues/3"),
@@ -150,7 +153,8 @@ PROVE: dict[str, dict[str, str]] = {
         "right_rule": "nothing: the right rule",
         "why_accept_all": "Every draft stays, so the text is the drafter's. Prompt lookup in OpenVINO GenAI gave "
         "its drafts a made-up "
-        "probability with which sampling always accepted them; mended since.",
+        "probability with which sampling always accepted them (mended since); a sampler of vllm-ascend compared with "
+        "a number fixed at 0.",
         "why_soft_argmax": "The draft is always the most probable token, yet it is judged as if it had been drawn "
         "from the softmax: the ratio "
         "is wrong. The author of speculative-sampling confirmed it in his code; in transformers one of the "
@@ -245,7 +249,7 @@ PROVE: dict[str, dict[str, str]] = {
         "red": "红",
         "right_rule": "无：正确的规则",
         "why_accept_all": "每个草稿都留下，文本就成了草稿模型的。OpenVINO GenAI 的 prompt lookup 给草稿填了一个虚构"
-        "的概率，采样时于是总是接受；后来已修复。",
+        "的概率，采样时于是总是接受（后来已修复）；vllm-ascend 的一个采样器拿来比较的数固定为 0。",
         "why_soft_argmax": "草稿总是取概率最高的词元，判定时却当作从 softmax 抽出来的：比值就错了。"
         "speculative-sampling 的作者承认自己的代码如此；"
         "transformers 里也有一种草稿方式这样做过。",

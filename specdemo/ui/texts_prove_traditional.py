@@ -95,7 +95,7 @@ PROVE_TRADITIONAL: dict[str, str] = {
     "red": "紅",
     "right_rule": "無：正確的規則",
     "why_accept_all": "每個草稿都留下，文字就成了草稿模型的。OpenVINO GenAI 的 prompt lookup 給草稿填了一個虛構的機"
-    "率，抽樣時於是總是接受；後來已修復。",
+    "率，抽樣時於是總是接受（後來已修復）；vllm-ascend 的一個抽樣器拿來比較的數固定為 0。",
     "why_soft_argmax": "草稿總是取機率最高的詞元，判定時卻當作從 softmax 抽出來的：比值就錯了。"
     "speculative-sampling 的作者承認自己的程式碼如此；"
     "transformers 裡也有一種草稿方式這樣做過。",

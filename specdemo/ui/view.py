@@ -24,6 +24,7 @@ _SCRIPTS = (
     "race_news.js",
     "race_verdict.js",
     "race_evidence.js",
+    "race_origin.js",
     "race_inspector.js",
     "race_rounds.js",
     "race_projector.js",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gradio as gr
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from specdemo.race import RaceRequest
 from specdemo.settings import DecodeSettings
@@ -87,26 +87,65 @@ def new_page(browser: Browser, complaints: list[str], **options: object) -> Page
     return page
 
 
+class Pages:
+    """Pages of all tests by their options. A page that a test has left serves the next one, which loads it anew.
+
+    Gradio's scripts are read and compiled once then, and not at each visit; a visit is a session of its own all the
+    same, and nothing stays in the browser's storage.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._left: dict[str, list[Page]] = {}
+        self._taken: list[tuple[str, Page]] = []
+        self.complaints: list[str] = []
+
+    def take(self, options: dict[str, object]) -> Page:
+        """A page with these options that no one uses."""
+        key = repr(sorted(options.items()))
+        left = self._left.get(key)
+        page = left.pop() if left else self._new(options)
+        self._taken.append((key, page))
+        return page
+
+    def leave(self) -> None:
+        """The test is over: its pages let go of the server and can be taken again."""
+        for key, page in self._taken:
+            if page.is_closed():
+                continue
+            page.evaluate("() => { localStorage.clear(); sessionStorage.clear(); }")
+            page.goto("about:blank")
+            self._left.setdefault(key, []).append(page)
+        self._taken.clear()
+
+    def _new(self, options: dict[str, object]) -> Page:
+        page = new_page(self._browser, self.complaints, **options)
+        page.on("console", lambda message: self.complaints.append(message.text) if _is_error(message) else None)
+        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("request", lambda request: None if _is_local(request.url) else self.complaints.append(request.url))
+        return page
+
+
+@pytest.fixture(scope="session")
+def pages(browser: Browser) -> Pages:
+    """The pages that tests share, one after the other."""
+    return Pages(browser)
+
+
 @pytest.fixture
-def open_page(browser: Browser, source: ScriptedSource, served: tuple[ScriptedSource, str]) -> Iterator[OpenPage]:
-    """Open the page in a context of its own. After the test: no error on the console, no request to elsewhere."""
-    contexts: list[BrowserContext] = []
-    complaints: list[str] = []
+def open_page(pages: Pages, source: ScriptedSource, served: tuple[ScriptedSource, str]) -> Iterator[OpenPage]:
+    """Open the page as a visitor of its own. After the test: no error on the console, no request to elsewhere."""
+    pages.complaints.clear()
 
     def open_one(query: str = "", url: str = served[1], **options: object) -> Page:
-        page = new_page(browser, complaints, **options)
-        contexts.append(page.context)
-        page.on("console", lambda message: complaints.append(message.text) if _is_error(message) else None)
-        page.on("dialog", lambda dialog: complaints.append(f"dialog: {dialog.message}"))
-        page.on("request", lambda request: None if _is_local(request.url) else complaints.append(request.url))
+        page = pages.take(options)
         page.goto(url + query)
         page.wait_for_selector(".race-verdict b:not(:empty)")
         return page
 
     yield open_one
-    for context in contexts:
-        context.close()
-    assert complaints == []
+    pages.leave()
+    assert pages.complaints == []
 
 
 def _is_error(message: ConsoleMessage) -> bool:
@@ -115,4 +154,4 @@ def _is_error(message: ConsoleMessage) -> bool:
 
 
 def _is_local(url: str) -> bool:
-    return url.startswith(("http://127.0.0.1", "http://localhost", "data:", "blob:"))
+    return url.startswith(("http://127.0.0.1", "http://localhost", "data:", "blob:", "about:"))

@@ -32,9 +32,19 @@ def is_ours(page: Page, selector: str) -> bool:
     return bool(page.evaluate("(selector) => !!document.querySelector(selector)?.closest('.race, .learn')", selector))
 
 
+def stacked_lanes(page: Page) -> None:
+    """A phone stacks the lanes, has closed the settings and scrolls no way sideways."""
+    expect(page.locator("#settings.open")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    plain, speculative = (page.locator(f"[data-lane={lane}]").bounding_box() for lane in ("plain", "speculative"))
+    assert plain is not None
+    assert speculative is not None
+    assert speculative["y"] >= plain["y"] + plain["height"]
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_nothing_serious_idle_racing_or_finished(
+def test_one_screen_or_stacked_and_nothing_serious_idle_racing_or_finished(
     open_page: OpenPage, source: ScriptedSource, size: str, theme: str
 ) -> None:
     source.seconds_per_update = 0.03
@@ -42,8 +52,14 @@ def test_nothing_serious_idle_racing_or_finished(
     page.select_option("[data-ref=speed]", "max")
     expect(page.locator(".race-verdict.over")).to_be_visible(timeout=15_000)
     assert violations(page) == []
+    card = page.eval_on_selector(".race-card", "(card) => getComputedStyle(card).backgroundColor")
+    assert card == ("rgb(26, 31, 42)" if theme == "dark" else "rgb(255, 255, 255)")
     if size == "phone":
+        stacked_lanes(page)
         page.click("#settings .toggle-button")
+    else:
+        whole = page.evaluate("[document.documentElement.scrollHeight, document.documentElement.scrollWidth]")
+        assert whole == [720, 1280], "one screen holds it all"
     page.click("#race-button")
     page.wait_for_function("document.querySelectorAll('[data-lane=plain] .tok').length > 6")
     page.wait_for_timeout(700)  # the drawer of a phone slides away

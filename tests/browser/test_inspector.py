@@ -1,6 +1,8 @@
 """The round inspector in a browser: its figures are the trace's, its keys, its cost, and that nobody else pays."""
 
+import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -17,6 +19,11 @@ from tests.fakes_ui import ScriptedSource
 OpenPage = Callable[..., Page]
 TOKEN, VERDICT, TITLE = "[data-ref=insideToken]", ".inside-verdict", "[data-ref=insideTitle]"
 NUM_LONG = 500
+MARKED = """() => [...document.querySelectorAll('.race-text .tok:is(.matched, .copied)')].map((node) => [
+  node.closest('[data-lane]').dataset.lane,
+  [...node.parentElement.querySelectorAll('.tok:is(.a, .b, .c, .p)')].indexOf(node),
+  node.matches('.copied'), getComputedStyle(node).outlineStyle])"""
+PAINTED = "() => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))"
 COUNT_WORK = """(act) => {
   const made = document.createElement.bind(document);
   let count = 0;
@@ -95,14 +102,27 @@ def test_figures_are_the_traces_and_keys_go_token_by_token(open_page: OpenPage, 
         expect(page.locator(TOKEN)).to_contain_text(f"{short_figure(next_token.uniform or 0)} was drawn")
         page.keyboard.press("ArrowUp")
         assert page.locator(f"{TOKEN} [aria-current]").evaluate("(chip) => chip === document.activeElement")
+    assert page.evaluate(MARKED) == [], "a rejected draft that was copied from the prompt"
     index = page.locator(TITLE).text_content()
     page.keyboard.press("ArrowLeft")
     assert page.locator(TITLE).text_content() != index
+    page.locator("[data-lane=speculative] .tok.a").last.click()
+    expect(page.locator(TOKEN)).to_contain_text("copied from token 1 of the answer, behind 2 equal tokens")
+    # The match reaches back into the prompt, which no lane shows.
+    copied = [["speculative", 0, False, "dotted"], ["speculative", 1, True, "dashed"]]
+    assert page.evaluate(MARKED) == copied
+    assert page.locator(".inside-excerpt mark").all_text_contents() == [" p3", " Why", " do"]
     page.click("[data-ref=otherLane]")
     expect(page.locator(TITLE)).to_contain_text("Plain decoding")
     expect(page.locator(VERDICT)).to_contain_text("Drawn from the target's distribution.")
+    assert page.evaluate(MARKED) == []
+    page.click("[data-ref=otherLane]")
     assert violations(page) == []
+    page.locator("[data-lane=speculative] .tok.a").last.click()
+    assert page.evaluate(MARKED) == copied
+    page.locator(f"{TOKEN} [aria-current]").focus()
     page.keyboard.press("Escape")
+    assert page.evaluate(MARKED) == []
     expect(page.locator("[data-ref=inside]")).to_be_hidden()
     expect(page.locator(".race [data-ref=look]")).to_be_focused()
 
@@ -155,6 +175,44 @@ def test_a_long_race_opens_and_steps_as_a_short_one(open_page: OpenPage, address
         page.click(".race [data-ref=look]")
     assert num_cells > NUM_LONG
     assert max(max(one) for one in work) < 300
+
+
+def test_opening_and_stepping_style_and_lay_out_no_more_than_they_change(
+    open_page: OpenPage, address: tuple[str, Trace], tmp_path: Path
+) -> None:
+    """Of the 1,300 elements of a long race, and once for a step: what opening costs does not grow with the race."""
+    page = open_page(url=address[0])
+    play_to_the_end(page)
+    pick(page, "long")
+    assert page.locator(".race-text .tok").count() > 2 * NUM_LONG
+    look, step = "document.querySelector('.race [data-ref=look]').click()", "window.__step()"
+    opened = work_of(page, look, tmp_path)
+    assert opened["styled"] < 300
+    page.evaluate(
+        """() => { window.__step = () => document.activeElement.dispatchEvent(
+      new KeyboardEvent('keydown', { key: 'ArrowUp', bubbles: true })); }"""
+    )
+    page.focus(f"{TOKEN} [aria-current]")
+    before = page.text_content(TITLE)
+    stepped = work_of(page, step, tmp_path)
+    assert page.text_content(TITLE) != before
+    assert stepped["styled"] < 200
+    assert stepped["layouts"] <= 1
+
+
+def work_of(page: Page, act: str, folder: Path) -> dict[str, int]:
+    """Elements styled anew and layouts, from an act until it is painted."""
+    browser = page.context.browser
+    assert browser is not None
+    page.evaluate(PAINTED)
+    browser.start_tracing(page=page, path=folder / "trace.json", categories=["devtools.timeline"])
+    page.evaluate(act)
+    page.evaluate(PAINTED)
+    browser.stop_tracing()
+    events = json.loads((folder / "trace.json").read_text(encoding="utf-8"))["traceEvents"]
+    styled = [event["args"].get("elementCount", 0) for event in events if event["name"] == "UpdateLayoutTree"]
+    assert sum(styled) > 0, "the browser no longer tells"
+    return {"styled": sum(styled), "layouts": sum(event["name"] == "Layout" for event in events)}
 
 
 def test_numbers_are_kept_only_while_someone_looks(

@@ -21,6 +21,13 @@ KEPT = {
     "#min-p input[type=number]": "0.25",
 }
 
+# Also where the control is folded away, as on a phone.
+FILL = """(node, value) => {
+  const own = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(node), 'value');
+  own.set.call(node, value);
+  for (const name of ['input', 'change', 'blur']) node.dispatchEvent(new Event(name, { bubbles: true }));
+}"""
+
 
 def kept(page: Page) -> dict[str, str]:
     """What stands in the controls."""
@@ -34,8 +41,11 @@ def test_a_card_moves_the_controls_and_races(
     source.seconds_per_update = 0.005
     page = open_page(f"?__theme={size[2]}", viewport={"width": size[0], "height": size[1]})
     expect(page.locator(".learn-card")).to_be_hidden()
+    own = {"#prompt textarea": "a question of my own", "#k input[type=number]": "4"}
+    page.locator("#prompt textarea").evaluate(FILL, own["#prompt textarea"])
     page.locator("[data-ref=toggle]").focus()
     page.keyboard.press("Enter")
+    expect(page.locator("[data-ref=putBack]")).to_be_hidden()
     expect(page.locator("[data-ref=kind]")).to_have_text("Lesson 1")
     page.keyboard.press("ArrowRight")
     expect(page.locator("[data-ref=kind]")).to_have_text("Lesson 2")
@@ -48,6 +58,17 @@ def test_a_card_moves_the_controls_and_races(
     expect(page.locator(".learn-results tbody tr")).to_contain_text("the same", timeout=15_000)
     assert source.started == 1
     assert violations(page) == []
+    page.select_option("[data-ref=list]", "13")
+    page.locator("[data-try]").first.click()
+    expect(page.locator("[data-ref=asked]")).to_contain_text("live \u00b7 Repeat this list", timeout=10_000)
+    expect(page.locator(".learn-results tbody tr")).to_contain_text("the same", timeout=15_000)
+    page.locator("[data-try]").last.focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-ref=putBack]")).to_be_hidden()
+    assert {selector: page.input_value(selector) for selector in own} == own, "as before the first experiment"
+    expect(page.locator("[data-try]").first).to_be_focused()
+    expect(page.locator("[data-ref=said]")).to_have_text("Your settings are back.")
     page.select_option("[data-ref=list]", "14")
     expect(page.locator("[data-ref=kind]")).to_have_text("Myth 15")
     expect(page.locator(".learn-results")).to_be_hidden()

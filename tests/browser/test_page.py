@@ -54,14 +54,14 @@ def all_text(page: Page) -> list[str]:
 
 
 def test_a_recorded_race_plays_within_two_seconds(open_page: OpenPage, source: ScriptedSource) -> None:
-    open_page().context.close()  # the first visit also reads Gradio's files from disk
+    open_page()  # the first visit also reads Gradio's files from disk
     page = open_page()
     page.wait_for_selector(TOKENS)
     assert page.evaluate("performance.now()") < 2500, "two seconds, and half a second for a busy machine"
     assert source.started == 0
 
 
-def test_replay_steps_forward_and_back(open_page: OpenPage) -> None:
+def test_replay_steps_forward_and_back_and_another_race_shows_its_loss(open_page: OpenPage) -> None:
     page = open_page()
     play_to_the_end(page)
     whole = all_text(page)
@@ -85,10 +85,6 @@ def test_replay_steps_forward_and_back(open_page: OpenPage) -> None:
     page.wait_for_function("document.querySelectorAll('.race-text .tok').length > 20")
     page.keyboard.press(" ")
     expect(page.locator("[data-ref=headline]")).to_have_text("Paused" if page.locator(".over").count() == 0 else "")
-
-
-def test_another_recorded_race_can_be_picked_and_shows_its_loss(open_page: OpenPage) -> None:
-    page = open_page()
     page.click("#recorded input")
     page.get_by_role("option", name="loses").click()
     page.select_option("[data-ref=speed]", "max")
@@ -97,7 +93,9 @@ def test_another_recorded_race_can_be_picked_and_shows_its_loss(open_page: OpenP
     expect(page.locator(".race-verdict.loses")).to_be_visible()
 
 
-def test_save_then_open_replays_the_same(open_page: OpenPage, tmp_path: Path) -> None:
+def test_save_then_open_replays_the_same_and_what_is_no_race_gets_a_sentence(
+    open_page: OpenPage, tmp_path: Path
+) -> None:
     page = open_page()
     play_to_the_end(page)
     before = all_text(page)
@@ -112,34 +110,29 @@ def test_save_then_open_replays_the_same(open_page: OpenPage, tmp_path: Path) ->
     expect(page.locator("[data-ref=asked]")).to_contain_text("from a file")
     play_to_the_end(page)
     assert all_text(page) == before
-
-
-def test_a_file_that_is_no_race_gets_a_sentence(open_page: OpenPage, tmp_path: Path) -> None:
     (tmp_path / "no.json").write_text('{"specdemo_trace": 99}')
-    page = open_page()
     with page.expect_file_chooser() as chooser:
         page.click("[data-ref=open]")
     chooser.value.set_files(tmp_path / "no.json")
     expect(page.locator(".toast-body")).to_contain_text("trace version 99", timeout=3000)
+    assert all_text(page) == before
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_one_screen_holds_it_all(open_page: OpenPage, theme: str) -> None:
-    page = open_page(f"?__theme={theme}")
+def what_a_drafter_says_is_chinese(page: Page, path: Path, language: str) -> None:
+    """What a note of the program says, and what is known of words that are not the program's."""
+    trace = recorded_race("leaves", "chat", ScriptedSource())
+    note = drafter_note("note_context_full", limit=4096)
+    updates = [
+        replace(update, event=replace(update.event, message=note)) if isinstance(update.event, Finished) else update
+        for update in trace.updates
+    ]
+    save(replace(trace, updates=tuple(updates)), path)
+    a_note = VIEW[language]["details"].format(message="a note")
+    expect(page.locator("[data-lane=speculative] .race-note").first).to_have_text(a_note)
+    open_file(page, path)
     play_to_the_end(page)
-    height, width = page.evaluate("[document.documentElement.scrollHeight, document.documentElement.scrollWidth]")
-    assert (height, width) == (720, 1280)
-    colours = page.eval_on_selector(".race-card", "(card) => getComputedStyle(card).backgroundColor")
-    assert colours == ("rgb(26, 31, 42)" if theme == "dark" else "rgb(255, 255, 255)")
-
-
-def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPage) -> None:
-    page = open_page(viewport={"width": 390, "height": 844})
-    page.wait_for_timeout(1200)
-    assert page.evaluate("document.documentElement.scrollWidth") == 390
-    expect(page.locator("#settings.open")).to_have_count(0)
-    plain, speculative = (page.locator(f"[data-lane={lane}]").bounding_box() for lane in ("plain", "speculative"))
-    assert speculative["y"] >= plain["y"] + plain["height"]
+    notes = page.locator("[data-lane=speculative] .race-note").all_text_contents()
+    assert notes == [a_note, VIEW[language]["note_context_full"].format(limit=4096)]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +142,9 @@ def test_a_phone_stacks_the_lanes_and_scrolls_no_way_sideways(open_page: OpenPag
         *[(code, TRADITIONAL) for code in ("zh-TW", "zh-HK", "zh-MO", "zh-Hant-HK")],
     ],
 )
-def test_chinese_browsers_read_their_chinese(open_page: OpenPage, locale: str, words: tuple[str, ...]) -> None:
+def test_chinese_browsers_read_their_chinese(
+    open_page: OpenPage, tmp_path: Path, locale: str, words: tuple[str, ...]
+) -> None:
     page = open_page(locale=locale)
     race, heading, drafter, recorded = words
     expect(page.locator("#race-button")).to_have_text(race)
@@ -157,6 +152,7 @@ def test_chinese_browsers_read_their_chinese(open_page: OpenPage, locale: str, w
     expect(page.locator("[data-ref=speculativeSub]")).to_contain_text(f"{drafter} \u00b7 K = 4")
     expect(page.locator("#drafter input")).to_have_value(re.compile(f"^{drafter}\uff1a"))
     expect(page.locator("#recorded input")).to_have_value(recorded)
+    what_a_drafter_says_is_chinese(page, tmp_path / "race.json", "zh" if words is SIMPLIFIED else "zh-TW")
     page.evaluate("document.documentElement.lang = 'en'")
     expect(page.locator("[data-lane=plain] h2")).to_contain_text("Plain decoding")
 
@@ -168,43 +164,21 @@ def test_other_browsers_are_left_alone(open_page: OpenPage) -> None:
     assert page.evaluate("document.documentElement.lang") == "fr"
 
 
-@pytest.mark.parametrize(("locale", "language"), [("zh-CN", "zh"), ("zh-HK", "zh-TW")])
-def test_what_a_drafter_says_of_itself_is_chinese_where_the_page_is(
-    open_page: OpenPage, tmp_path: Path, locale: str, language: str
-) -> None:
+def test_the_lane_calls_a_drafter_by_its_short_name(open_page: OpenPage, tmp_path: Path) -> None:
+    names = {
+        "early-exit": "early exit",
+        "ngram:static": "n-gram + table",
+        "ngram:2-5": "n-gram (2-5)",
+        "hybrid:quantized": "hybrid (four-bit target)",
+        "eagle3:some/folder:x": "EAGLE-3 (some/folder:x)",
+        "constructor": "constructor",
+    }
     trace = recorded_race("leaves", "chat", ScriptedSource())
-    note = drafter_note("note_context_full", limit=4096)
-    updates = [
-        replace(update, event=replace(update.event, message=note)) if isinstance(update.event, Finished) else update
-        for update in trace.updates
-    ]
-    save(replace(trace, updates=tuple(updates)), tmp_path / "race.json")
-    page = open_page(locale=locale)
-    a_note = VIEW[language]["details"].format(message="a note")
-    expect(page.locator("[data-lane=speculative] .race-note").first).to_have_text(a_note)
-    open_file(page, tmp_path / "race.json")
-    play_to_the_end(page)
-    notes = page.locator("[data-lane=speculative] .race-note").all_text_contents()
-    assert notes == [a_note, VIEW[language]["note_context_full"].format(limit=4096)]
-
-
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("early-exit", "early exit"),
-        ("ngram:static", "n-gram + table"),
-        ("ngram:2-5", "n-gram (2-5)"),
-        ("hybrid:quantized", "hybrid (four-bit target)"),
-        ("eagle3:some/folder:x", "EAGLE-3 (some/folder:x)"),
-        ("constructor", "constructor"),
-    ],
-)
-def test_the_lane_calls_a_drafter_by_its_short_name(open_page: OpenPage, tmp_path: Path, name: str, text: str) -> None:
-    trace = recorded_race("leaves", "chat", ScriptedSource())
-    save(replace(trace, request={**trace.request, "drafter": name}), tmp_path / "race.json")
     page = open_page()
-    open_file(page, tmp_path / "race.json")
-    expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"{text} \u00b7 K = 4")
+    for i, (name, text) in enumerate(names.items()):
+        save(replace(trace, request={**trace.request, "drafter": name}), tmp_path / f"{i}.json")
+        open_file(page, tmp_path / f"{i}.json")
+        expect(page.locator("[data-ref=speculativeSub]")).to_have_text(f"{text} \u00b7 K = 4")
 
 
 def test_without_motion_no_draft_flickers(open_page: OpenPage) -> None:

@@ -42,14 +42,8 @@ def test_the_way_in_is_large_and_can_be_closed_and_opened(open_page: OpenPage, t
     expect(sheet).to_be_visible()
     visit.evaluate("document.documentElement.lang = 'zh-CN'")
     expect(sheet.locator("h2")).to_have_text(VIEW["zh"]["join_heading"])
-    visit.context.close()
+    visit.close()
     page.close()
-
-
-def test_without_a_class_there_is_no_way_in(open_page: OpenPage) -> None:
-    page = open_page()
-    assert page.locator("[data-ref=join]").is_hidden()
-    assert page.locator("dialog").count() == 0
 
 
 @pytest.mark.parametrize(("theme", "locale"), [("light", "en-US"), ("dark", "zh-CN")])
@@ -69,6 +63,8 @@ def test_the_projector_view_is_large_and_one_screen(open_page: OpenPage, theme: 
 
 def test_a_key_turns_the_projector_view_on_and_off_and_the_address_says_so(open_page: OpenPage) -> None:
     page = open_page("?seed=7")
+    assert page.locator("[data-ref=join]").is_hidden(), "without a class there is no way in"
+    assert page.locator("dialog").count() == 0
     button = page.locator("[data-ref=projector]")
     page.locator(".race-text").first.focus()
     page.keyboard.press("p")

@@ -13,10 +13,12 @@ from specdemo.catalog import DRAFTER_LABELS
 from specdemo.errors import LessonError
 from specdemo.figures import REFERENCE, RecordedFigures, recorded_pass_costs
 from specdemo.lessons import KINDS, LANGUAGES, TEXTS, Course, load_course, read_lesson
+from specdemo.prompts import load_prompts
 from specdemo.race import DrafterInfo
 from specdemo.theory import expected_tokens_per_round
 from specdemo.traces import Trace, compare
 from specdemo.ui.form import FIELDS, checked_request
+from specdemo.ui.sidebar import LOSING
 from specdemo.ui.texts_learn import LEARN, LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.view import ASSETS
 from tests.fakes_ui import ScriptedSource
@@ -109,6 +111,15 @@ def test_figures_are_those_of_the_race(course: Course) -> None:
     myth = next(lesson for lesson in course.lessons if lesson.id == "always-faster")
     for name in ("7-repeat", "1-chat", "8-loses"):
         assert f"{compare(course.races[name].updates)['speedup']:.2f}\u00d7" in myth.texts["zh"]["look"]
+
+
+def test_the_losing_example_asks_for_what_a_recorded_race_lost_with_and_for_longer_drafts(course: Course) -> None:
+    lost = course.races["8-loses"]
+    assert compare(lost.updates)["speedup"] < 1
+    assert lost.request["prompt"] in [example.prompt for example in load_prompts() if example.loses]
+    assert lost.request["drafter"] == LOSING["drafter"]
+    assert lost.request["settings"]["temperature"] == LOSING["temperature"]
+    assert lost.request["settings"]["num_draft_tokens"] <= LOSING["k"]
 
 
 def test_what_the_texts_say_in_words_is_what_the_races_show(course: Course) -> None:

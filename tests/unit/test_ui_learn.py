@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import gradio as gr
 import pytest
 
 from specdemo.events import Started
-from specdemo.lessons import Course, load_course
+from specdemo.lessons import SHIPPED_TRACES, Course, load_course
 from specdemo.theory import expected_tokens_per_round
 from specdemo.traces import load
 from specdemo.ui.form import FIELDS
@@ -33,13 +34,21 @@ def course() -> Course:
 
 def lessons(source: ScriptedSource, course: Course) -> LessonHandlers:
     """Handlers over the recorded races that ship."""
-    return LessonHandlers(source, course, PageHandlers(source, RecordedRaces(ASSETS / "traces")), DEFAULTS)
+    return LessonHandlers(source, course, PageHandlers(source, RecordedRaces(SHIPPED_TRACES, course.races)), DEFAULTS)
 
 
-def attempt(handlers: LessonHandlers, record: RaceRecord, lesson: Any, index: Any) -> list[Any]:
-    """Press a card's button."""
+def attempt(
+    handlers: LessonHandlers, record: RaceRecord, lesson: Any, index: Any, now: Mapping[str, Any] = DEFAULTS
+) -> list[Any]:
+    """Press a card's button where `now` stands in the fields."""
     event = gr.EventData(None, {"lesson": lesson, "index": index})
-    return handlers.attempt(record, event, Visit())  # type: ignore[arg-type]
+    return handlers.attempt(record, event, Visit(), *(now[name] for name in FIELDS))  # type: ignore[arg-type]
+
+
+def standing(fields: list[Any]) -> dict[str, Any]:
+    """What stands in the fields after an update of them."""
+    values = zip(FIELDS, fields, strict=True)
+    return {name: field.value if name == "drafter" else field["value"] for name, field in values}
 
 
 def test_an_experiment_sets_every_field_and_presses_race(course: Course) -> None:
@@ -52,6 +61,28 @@ def test_an_experiment_sets_every_field_and_presses_race(course: Course) -> None
     for name in set(FIELDS) - {"drafter"}:
         assert values[name]["value"] == asked.get(name, DEFAULTS[name]), name
     assert values["drafter"].value == asked["drafter"]
+
+
+def test_after_any_row_of_experiments_the_persons_own_settings_come_back(course: Course) -> None:
+    """What the person had before the first one; but a field that was touched since stays as it is."""
+    handlers, record = lessons(ScriptedSource(), course), RaceRecord()
+    own = {**DEFAULTS, "prompt": "my question", "drafter": "ngram", "k": 7, "temperature": 0.35, "seed": 5}
+    now = own
+    for lesson, index in (("round", 0), ("first-error", 0), ("first-error", 0), ("greedy", 0)):
+        _, cards, *fields = attempt(handlers, record, lesson, index, now)
+        assert cards["value"]["moved"] is True
+        now = standing(fields)
+        assert now["prompt"] != own["prompt"]
+        if lesson == "first-error":
+            now["seed"] = 11
+    assert now["raw"] is True
+    assert handlers.measure(record, Visit())["moved"] is True  # type: ignore[arg-type]
+    now["prompt"] = "another question"
+    cards, *fields = handlers.put_back(record, Visit(), *(now[name] for name in FIELDS))  # type: ignore[arg-type]
+    assert standing(fields) == {**own, "prompt": "another question", "seed": 11}
+    assert cards["value"]["moved"] is False
+    cards, *fields = handlers.put_back(record, Visit(), *(now[name] for name in FIELDS))  # type: ignore[arg-type]
+    assert not any("value" in field for field in fields), "nothing is left to put back"
 
 
 @pytest.mark.parametrize("state", ["absent", "loading", "failed"])
@@ -70,11 +101,11 @@ def test_an_experiment_that_is_not_there_is_a_sentence(course: Course, lesson: A
 
 
 def test_passes_are_measured_where_there_is_a_model(course: Course) -> None:
-    value = lessons(ScriptedSource(), course).measure(Visit())  # type: ignore[arg-type]
+    value = lessons(ScriptedSource(), course).measure(RaceRecord(), Visit())  # type: ignore[arg-type]
     assert value["measured"]["machine"] == "2 CPU cores"
     assert [width for width, _ in value["measured"]["costs"]] == [1, 2, 3, 5, 9, 17]
     with pytest.raises(gr.Error, match="not ready"):
-        lessons(ScriptedSource(state="loading"), course).measure(Visit())  # type: ignore[arg-type]
+        lessons(ScriptedSource(state="loading"), course).measure(RaceRecord(), Visit())  # type: ignore[arg-type]
 
 
 def test_the_script_holds_the_texts_and_the_machine_of_the_recorded_passes(course: Course) -> None:
@@ -86,7 +117,7 @@ def test_the_script_holds_the_texts_and_the_machine_of_the_recorded_passes(cours
 
 
 def test_the_list_leaves_the_lessons_races_to_the_lessons(course: Course) -> None:
-    names = {name for _, name in RecordedRaces(ASSETS / "traces").choices}
+    names = {name for _, name in RecordedRaces(SHIPPED_TRACES).choices}
     assert names == {name for name, trace in course.races.items() if trace.category != LESSON}
     assert "2-code" in names
     assert "10-capital" not in names
