@@ -1,6 +1,6 @@
 // The lesson cards: one lesson at a time, its experiments, and what the races run for it gave.
 
-const MOST_RESULTS = 5;
+const MOST_RESULTS = 8; // more than any lesson has experiments
 const refs = {};
 for (const node of element.querySelectorAll("[data-ref]")) refs[node.dataset.ref] = node;
 const asked = new URLSearchParams(location.search).get("lesson");
