@@ -140,12 +140,17 @@ function putBack() {
 
 // A race was shown to its end: keep what it gave beside the lesson that asked for it.
 function keepResult({ head, done }) {
-  if (!isOpen || (pendingTry === null && head.origin !== "live")) return;
+  if (!isOpen || !(pendingTry === null ? head.origin === "live" : isAsked(head))) return;
   const kept = results.get(lesson().id) ?? [];
   kept.push({ index: pendingTry, drafter: head.drafter, k: head.k, done });
   results.set(lesson().id, kept.slice(-MOST_RESULTS));
   pendingTry = null;
   showResults();
+}
+
+// The race that stood there may come to its end while the experiment's own is on its way.
+function isAsked(head) {
+  return Object.entries(lesson().tries[pendingTry].asked).every(([name, value]) => head[name] === value);
 }
 
 function showResults() {
