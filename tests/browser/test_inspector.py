@@ -51,9 +51,10 @@ def address(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Itera
 
 def pick(page: Page, name: str) -> None:
     """Show another recorded race, whole."""
+    page.select_option("[data-ref=speed]", "0.25")  # slow enough to be seen beginning
     page.click("#recorded input")
     page.get_by_role("option", name=name).click()
-    expect(page.locator("[data-lane=speculative] .tok")).to_have_count(0, timeout=4000)
+    expect(page.locator(".race-verdict.over")).to_have_count(0, timeout=4000)
     play_to_the_end(page)
 
 
