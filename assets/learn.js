@@ -1,6 +1,6 @@
 // The lesson cards: one lesson at a time, its experiments, and what the races run for it gave.
 
-const MOST_RESULTS = 5;
+const MOST_RESULTS = 8; // more than any lesson has experiments
 const refs = {};
 for (const node of element.querySelectorAll("[data-ref]")) refs[node.dataset.ref] = node;
 const asked = new URLSearchParams(location.search).get("lesson");
@@ -140,12 +140,17 @@ function putBack() {
 
 // A race was shown to its end: keep what it gave beside the lesson that asked for it.
 function keepResult({ head, done }) {
-  if (!isOpen || (pendingTry === null && head.origin !== "live")) return;
+  if (!isOpen || !(pendingTry === null ? head.origin === "live" : isAsked(head))) return;
   const kept = results.get(lesson().id) ?? [];
   kept.push({ index: pendingTry, drafter: head.drafter, k: head.k, done });
   results.set(lesson().id, kept.slice(-MOST_RESULTS));
   pendingTry = null;
   showResults();
+}
+
+// The race that stood there may come to its end while the experiment's own is on its way.
+function isAsked(head) {
+  return Object.entries(lesson().tries[pendingTry].asked).every(([name, value]) => head[name] === value);
 }
 
 function showResults() {

@@ -10,7 +10,7 @@ from typing import Any
 import gradio as gr
 
 from specdemo.errors import SpecdemoError
-from specdemo.lessons import Course, Lesson
+from specdemo.lessons import Course, Lesson, Try
 from specdemo.race import EventSource, PassCosts
 from specdemo.ui.edge import page_error, sentences
 from specdemo.ui.form import FIELDS, check_ready
@@ -78,9 +78,15 @@ def _shown(lesson: Lesson) -> dict[str, Any]:
         "id": lesson.id,
         "kind": lesson.kind,
         "texts": lesson.texts,
-        "tries": [{"labels": dict(one.labels), "race": one.race} for one in lesson.tries],
+        "tries": [_shown_try(one) for one in lesson.tries],
         "curve": lesson.shows_pass_costs,
     }
+
+
+def _shown_try(one: Try) -> dict[str, Any]:
+    """`asked` is what a race says of itself that is this experiment's."""
+    asked = {name: one.controls[name] for name in ("prompt", "drafter", "k")}
+    return {"labels": dict(one.labels), "race": one.race, "asked": asked}
 
 
 class LessonHandlers:

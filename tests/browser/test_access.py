@@ -47,7 +47,7 @@ def stacked_lanes(page: Page) -> None:
 def test_one_screen_or_stacked_and_nothing_serious_idle_racing_or_finished(
     open_page: OpenPage, source: ScriptedSource, size: str, theme: str
 ) -> None:
-    source.seconds_per_update = 0.03
+    source.seconds_per_update, source.num_tokens = 0.03, 1000  # it runs until it is stopped
     page = open_page(f"?__theme={theme}", viewport=SIZES[size])
     page.select_option("[data-ref=speed]", "max")
     expect(page.locator(".race-verdict.over")).to_be_visible(timeout=15_000)

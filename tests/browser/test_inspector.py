@@ -51,9 +51,10 @@ def address(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Itera
 
 def pick(page: Page, name: str) -> None:
     """Show another recorded race, whole."""
+    page.select_option("[data-ref=speed]", "0.25")  # slow enough to be seen beginning
     page.click("#recorded input")
     page.get_by_role("option", name=name).click()
-    expect(page.locator("[data-lane=speculative] .tok")).to_have_count(0, timeout=4000)
+    expect(page.locator(".race-verdict.over")).to_have_count(0, timeout=4000)
     play_to_the_end(page)
 
 
@@ -72,9 +73,8 @@ def test_figures_are_the_traces_and_keys_go_token_by_token(open_page: OpenPage, 
     url, trace = address
     page = open_page(url=url)
     play_to_the_end(page)
-    assert page.get_attribute(".race [data-ref=look]", "aria-expanded") == "false"
-    page.click(".race [data-ref=look]")
-    assert page.get_attribute(".race [data-ref=look]", "aria-expanded") == "true"
+    page.click(".race [data-ref=look][aria-expanded=false]")
+    expect(page.locator(".race [data-ref=look][aria-expanded=true]")).to_be_visible()
     for place in [i for i, event in enumerate(rounds_of(trace)) if event.num_rejected][:3]:
         event = rounds_of(trace)[place]
         page.evaluate(
@@ -106,25 +106,28 @@ def test_figures_are_the_traces_and_keys_go_token_by_token(open_page: OpenPage, 
     index = page.locator(TITLE).text_content()
     page.keyboard.press("ArrowLeft")
     assert page.locator(TITLE).text_content() != index
-    page.locator("[data-lane=speculative] .tok.a").last.click()
-    expect(page.locator(TOKEN)).to_contain_text("copied from token 1 of the answer, behind 2 equal tokens")
-    # The match reaches back into the prompt, which no lane shows.
-    copied = [["speculative", 0, False, "dotted"], ["speculative", 1, True, "dashed"]]
-    assert page.evaluate(MARKED) == copied
-    assert page.locator(".inside-excerpt mark").all_text_contents() == [" p3", " Why", " do"]
+    copied_draft_is_marked(page)
     page.click("[data-ref=otherLane]")
     expect(page.locator(TITLE)).to_contain_text("Plain decoding")
     expect(page.locator(VERDICT)).to_contain_text("Drawn from the target's distribution.")
     assert page.evaluate(MARKED) == []
     page.click("[data-ref=otherLane]")
     assert violations(page) == []
-    page.locator("[data-lane=speculative] .tok.a").last.click()
-    assert page.evaluate(MARKED) == copied
+    copied_draft_is_marked(page)
     page.locator(f"{TOKEN} [aria-current]").focus()
     page.keyboard.press("Escape")
     assert page.evaluate(MARKED) == []
     expect(page.locator("[data-ref=inside]")).to_be_hidden()
     expect(page.locator(".race [data-ref=look]")).to_be_focused()
+
+
+def copied_draft_is_marked(page: Page) -> None:
+    """Where it stands in the lane and in the excerpt."""
+    page.locator("[data-lane=speculative] .tok.a").last.click()
+    expect(page.locator(TOKEN)).to_contain_text("copied from token 1 of the answer, behind 2 equal tokens")
+    # The match reaches back into the prompt, which no lane shows.
+    assert page.evaluate(MARKED) == [["speculative", 0, False, "dotted"], ["speculative", 1, True, "dashed"]]
+    assert page.locator(".inside-excerpt mark").all_text_contents() == [" p3", " Why", " do"]
 
 
 def test_all_rounds_show_each_verdict_and_open_its_token(open_page: OpenPage, address: tuple[str, Trace]) -> None:

@@ -18,7 +18,7 @@ from specdemo.ui.handlers import PageHandlers
 from specdemo.ui.learn import LessonHandlers, lesson_constants, recorded_passes
 from specdemo.ui.record import RaceRecord
 from specdemo.ui.recorded import LESSON, RecordedRaces
-from specdemo.ui.view import ASSETS
+from specdemo.ui.view import ASSETS, asset
 from specdemo.ui.wire import verdict
 from tests.fakes_ui import ScriptedSource, Visit
 from tests.unit.test_ui_handlers import FORM
@@ -114,6 +114,12 @@ def test_the_script_holds_the_texts_and_the_machine_of_the_recorded_passes(cours
     assert [card["id"] for card in cards] == [lesson.id for lesson in course.lessons]
     assert "{" not in constants["LESSONS"].replace('{"', "").replace("{}", "")
     assert "2 cores" in recorded_passes(course)["machine"]
+
+
+def test_the_table_of_a_card_holds_a_race_of_every_experiment(course: Course) -> None:
+    held = re.search(r"^const MOST_RESULTS = (\d+);", asset("learn.js"), re.MULTILINE)
+    assert held is not None
+    assert max(len(lesson.tries) for lesson in course.lessons) <= int(held[1])
 
 
 def test_the_list_leaves_the_lessons_races_to_the_lessons(course: Course) -> None:
