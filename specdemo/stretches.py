@@ -7,23 +7,24 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from specdemo.events import Event, Round
-from specdemo.spread import Interval, ratio_interval
+from specdemo.spread import Interval, geometric_interval
 
 TOKENS = 16
 Lane = Sequence[Event]
 
 
 def stretch_interval(lanes: Sequence[tuple[Lane, Lane]]) -> Interval | None:
-    """95 % of the speedup over the stretches of (plain, speculative) answers; None of fewer than three.
+    """95 % of the speedup's geometric mean over stretches of (plain, speculative) answers; None of fewer than three.
 
     What the last, shorter stretch of an answer took is left out.
     """
-    pairs = [
-        (plain, speculative)
-        for pair in lanes
-        for plain, speculative in zip(*(_seconds(events) for events in pair), strict=False)
-    ]
-    return ratio_interval(pairs)
+    return geometric_interval(
+        [
+            plain / speculative
+            for pair in lanes
+            for plain, speculative in zip(*(_seconds(events) for events in pair), strict=False)
+        ]
+    )
 
 
 def _seconds(events: Lane) -> list[float]:
