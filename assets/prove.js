@@ -3,16 +3,6 @@
 const refs = {};
 for (const node of element.querySelectorAll("[data-ref]")) refs[node.dataset.ref] = node;
 const charts = { token: barChart(refs.chartToken), pair: barChart(refs.chartPair) };
-const stopped = new Set();
-let view = { ...props.value };
-
-function receive(value) {
-  if (!value || stopped.has(value.run)) return;
-  const isNews = value.run !== view.run || value.state !== view.state;
-  view = value;
-  show();
-  if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
-}
 
 function show() {
   const chosen = props.chosen;
@@ -105,23 +95,5 @@ function showTable(isShown, kind) {
   fillTable(isSweep ? sweep : kind === "seeds" ? seeds : greedy, rows);
 }
 
-// The browser stops at once; the server ends the proof at its next update.
-function stop() {
-  if (!["waiting", "running"].includes(view.state)) return;
-  stopped.add(view.run);
-  view = { ...view, state: "stopped" };
-  show();
-}
-
-function translateAll() {
-  translateSkeleton();
-  show();
-}
-
-document.addEventListener("click", ({ target }) => {
-  if (target.closest?.("#prove-stop")) stop();
-}, true);
-new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
-watch("value", () => receive(props.value));
 watch("chosen", show);
-translateAll();
+followRuns("#prove-stop");

@@ -1,8 +1,5 @@
 // The advisor: which drafter and K, how sure, and why.
 
-const over = new Set(); // runs that were stopped, or whose place another took: what still comes of them is late
-let view = { ...props.value };
-
 const paintMeasured = sortableTable(refs.measured, [
   { key: "drafter", isText: true, value: (row) => drafterText(row.drafter) },
   { key: "k", value: (row) => row.k, cell: (row) => String(row.k) },
@@ -22,15 +19,6 @@ const paintEstimates = sortableTable(refs.estimates, [
   { key: "draft", value: (row) => row.draft, cell: (row) => number(row.draft, 2) },
   { key: "verify", value: (row) => row.verify, cell: (row) => number(row.verify, 2) },
 ], { key: "estimated", down: true });
-
-function receive(value) {
-  if (!value || over.has(value.run)) return;
-  const isNews = value.run !== view.run || value.state !== view.state;
-  if (value.run !== view.run) over.add(view.run);
-  view = value;
-  show();
-  if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
-}
 
 function show() {
   const advice = view.state === "done" ? view.advice : null;
@@ -85,22 +73,4 @@ function engineCard(one) {
   return card;
 }
 
-// The browser stops at once; the server ends the work at its next update.
-function stop() {
-  if (!["waiting", "running"].includes(view.state)) return;
-  over.add(view.run);
-  view = { ...view, state: "stopped" };
-  show();
-}
-
-function translateAll() {
-  translateSkeleton();
-  show();
-}
-
-document.addEventListener("click", ({ target }) => {
-  if (target.closest?.("#advise-stop")) stop();
-}, true);
-new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
-watch("value", () => receive(props.value));
-translateAll();
+followRuns("#advise-stop");

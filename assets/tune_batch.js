@@ -1,8 +1,5 @@
 // Many requests at once: a row for each batch size as it is measured, and where the gain ends.
 
-const over = new Set(); // runs that were stopped: what still comes of them is late
-let view = { ...props.value };
-
 const paintTable = sortableTable(refs.table, [
   { key: "batch", value: (row) => row.batch_size, cell: (row) => String(row.batch_size) },
   { key: "speedup", value: (row) => row.speedup, cell: (row) => speedCell(row.speedup) },
@@ -16,15 +13,6 @@ const paintTable = sortableTable(refs.table, [
 
 function rowSeconds(row) {
   return `${number(row.seconds_per_token, 3)} / ${number(row.plain_seconds_per_token, 3)}`;
-}
-
-function receive(value) {
-  if (!value || over.has(value.run)) return;
-  const isNews = value.run !== view.run || value.state !== view.state;
-  if (value.run !== view.run) over.add(view.run);
-  view = value;
-  show();
-  if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
 }
 
 function show() {
@@ -50,21 +38,4 @@ function crossingText() {
   return say(view.points.every((row) => row.speedup < 1) ? "stays_below" : "crosses_unclear");
 }
 
-function stop() {
-  if (!["waiting", "running"].includes(view.state)) return;
-  over.add(view.run);
-  view = { ...view, state: "stopped" };
-  show();
-}
-
-function translateAll() {
-  translateSkeleton();
-  show();
-}
-
-document.addEventListener("click", ({ target }) => {
-  if (target.closest?.("#batch-stop")) stop();
-}, true);
-new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
-watch("value", () => receive(props.value));
-translateAll();
+followRuns("#batch-stop");

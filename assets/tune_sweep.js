@@ -1,8 +1,5 @@
 // A sweep: how far it is, and its points as a table that can be sorted while it fills.
 
-const over = new Set(); // runs that were stopped, or whose place another took: what still comes of them is late
-let view = { ...props.value };
-
 const paintTable = sortableTable(refs.table, [
   { key: "drafter", isText: true, value: (row) => drafterText(row.drafter) },
   { key: "k", value: (row) => row.k, cell: (row) => String(row.k) },
@@ -47,15 +44,6 @@ function showMemory() {
 
 function firstTokens(row) {
   return `${number(row.seconds_to_first_token, 3)} / ${number(row.plain_seconds_to_first_token, 3)}`;
-}
-
-function receive(value) {
-  if (!value || over.has(value.run)) return;
-  const isNews = value.run !== view.run || value.state !== view.state;
-  if (value.run !== view.run) over.add(view.run);
-  view = value;
-  show();
-  if (isNews) setText(refs.aria, `${refs.headline.textContent}. ${refs.detail.textContent}`);
 }
 
 function show() {
@@ -113,22 +101,5 @@ function gapReason(row) {
   return "gap_other";
 }
 
-function stop() {
-  if (!["waiting", "running"].includes(view.state)) return;
-  over.add(view.run);
-  view = { ...view, state: "stopped" };
-  show();
-}
-
-function translateAll() {
-  translateSkeleton();
-  show();
-}
-
-document.addEventListener("click", ({ target }) => {
-  if (target.closest?.("#sweep-stop")) stop();
-}, true);
-new MutationObserver(translateAll).observe(document.documentElement, { attributes: true, attributeFilter: ["lang"] });
-watch("value", () => receive(props.value));
 watch("shown", showNote);
-translateAll();
+followRuns("#sweep-stop");

@@ -6,12 +6,12 @@ seed, until all have been answered. The clock is the batch's own; prompts are re
 runs alternate.
 """
 
-import math
 from argparse import Namespace
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from itertools import count, product
+from statistics import geometric_mean
 from typing import Any
 
 from specdemo.batches import BATCH_SIZES, BatchPoint, BatchRequest, BatchUpdate, crossing, crossing_sentence
@@ -132,7 +132,7 @@ class Measurement:
             tokens_per_second=rates["speculative"],
             plain_seconds_per_token=size / rates["plain"],
             seconds_per_token=size / rates["speculative"],
-            speedup=math.exp(sum(map(math.log, ratios)) / len(ratios)),
+            speedup=geometric_mean(ratios),
             low=min(ratios),
             high=max(ratios),
             tokens_per_round=sum(turn["speculative"].num_tokens for turn in turns)

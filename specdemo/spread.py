@@ -5,6 +5,7 @@ times of 20. Two prompts or fewer have none.
 """
 
 import math
+import statistics
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, stdev
 
@@ -15,7 +16,7 @@ _TWO_SIDED = 0.975
 
 def geometric_mean(values: Sequence[float]) -> float | None:
     """Of positive numbers; None of none."""
-    return math.exp(fmean(map(math.log, values))) if values else None
+    return statistics.geometric_mean(values) if values else None
 
 
 def geometric_interval(values: Sequence[float]) -> Interval | None:

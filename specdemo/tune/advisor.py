@@ -23,7 +23,7 @@ from specdemo.race import RaceRequest
 from specdemo.spread import Interval
 from specdemo.stretches import stretch_interval
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepRequest
-from specdemo.tune.heats import run_lanes
+from specdemo.tune.heats import run_lanes, ticking
 from specdemo.tune.trials import Trial
 
 _STAGES = ((1.0, 0.25), (0.5, 0.15), (0.25, 0.15))
@@ -100,22 +100,10 @@ def _settle(
             place: _race_request(request, prompt, one.drafter, one.k) for place, one in enumerate(chosen, 1)
         }
         running = run_lanes(engine, requests)
-        results.append((yield from _steps(running, 0.6 + 0.4 * index / len(request.prompts))))
+        results.append((yield from ticking(running, AdviceStep("", 0.6 + 0.4 * index / len(request.prompts)))))
         if time.perf_counter() + (time.perf_counter() - start) > end:
             break
     return results
-
-
-def _steps(running: Generator, share: float) -> Generator[AdviceStep, None, dict[int, tuple]]:
-    try:
-        while True:
-            try:
-                next(running)
-            except StopIteration as stop:
-                return stop.value  # type: ignore[no-any-return]
-            yield AdviceStep("", share)
-    finally:
-        running.close()
 
 
 def _points(

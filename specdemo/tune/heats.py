@@ -11,6 +11,8 @@ from specdemo.race import RaceRequest, race
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepRequest
 
 Name = TypeVar("Name", bound=Hashable)
+Result = TypeVar("Result")
+Update = TypeVar("Update")
 Lanes = dict[Name, tuple[Event, ...]]
 
 
@@ -27,6 +29,19 @@ def run_lanes(engine: Engine, requests: Mapping[Name, RaceRequest]) -> Generator
                 events[name].append(event)
             yield
     return {name: tuple(kept) for name, kept in events.items()}
+
+
+def ticking(running: Generator[None, None, Result], update: Update) -> Generator[Update, None, Result]:
+    """`update` for every event, so that whoever runs it can stop it or let others go first; then the result."""
+    try:
+        while True:
+            try:
+                next(running)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield update
+    finally:
+        running.close()
 
 
 def run_heat(engine: Engine, request: SweepRequest, heat: Heat) -> Generator[None, None, HeatResult]:

@@ -9,10 +9,10 @@ from specdemo.events import Started
 from specdemo.memory import memory_of, reset_peak
 from specdemo.metrics import summarize
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepProgress, SweepRequest, SweepUpdate
-from specdemo.tune.heats import lane_request, run_heat
+from specdemo.tune.heats import lane_request, run_heat, ticking
+from specdemo.tune.widths import between
 
 _TRIED_TOKENS = 24
-Running = Generator[None, None, HeatResult]
 
 
 def run_sweep(
@@ -41,23 +41,10 @@ def run_sweep(
         if seconds is not None and spent + forecast.seconds([heat]) > seconds:
             return
         running = run_heat(engine, request, heat)
-        result = yield from _ticking(running, progress)
+        result = yield from ticking(running, progress)
         spent += forecast.learn(result)
         yield result
     yield SweepProgress(len(heats), len(heats), 0.0)
-
-
-def _ticking(running: Running, progress: SweepProgress) -> Generator[SweepUpdate, None, HeatResult]:
-    """An update for every event, so that whoever runs the sweep can stop it or let others go first."""
-    try:
-        while True:
-            try:
-                next(running)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            yield progress
-    finally:
-        running.close()
 
 
 def _tried(engine: Engine, request: SweepRequest, start: SweepProgress) -> Generator[SweepUpdate, None, "_Forecast"]:
@@ -75,7 +62,7 @@ def _tried(engine: Engine, request: SweepRequest, start: SweepProgress) -> Gener
     for heat in short.heats():
         engine.warm_up(heat.drafter)
         running = run_heat(engine, short, heat)
-        result = yield from _ticking(running, start)
+        result = yield from ticking(running, start)
         lanes[heat.drafter] = {k: _Pace(events) for k, events in result.lanes.items()}
     return _Forecast(engine, request, lanes)
 
@@ -129,9 +116,4 @@ class _Forecast:
 
     def _at(self, drafter: str, k: int, what: str) -> float:
         """On the line between the two K that were tried."""
-        paces = self._paces[drafter]
-        if k in paces:
-            return float(getattr(paces[k], what))
-        low, high = min(self._request.ks), max(self._request.ks)
-        share = (k - low) / (high - low)
-        return (1 - share) * float(getattr(paces[low], what)) + share * float(getattr(paces[high], what))
+        return between({tried: getattr(pace, what) for tried, pace in self._paces[drafter].items()}, k)

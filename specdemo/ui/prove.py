@@ -41,7 +41,7 @@ class ProofView(gr.HTML):
         return {"type": "object", "additionalProperties": True}
 
 
-_SCRIPTS = ("race_text.js", "prove_results.js", "prove.js")
+_SCRIPTS = ("race_text.js", "run_view.js", "prove_results.js", "prove.js")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,17 @@
 """What the events of the tab "Prove it" do. A proof runs on the device like a race, in the same queue."""
 
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 import gradio as gr
 
-from specdemo.errors import SpecdemoError
 from specdemo.proofs import PROVED_RULES, ProofRequest, default_drafters, default_ks, default_prompts
 from specdemo.race import EventSource
-from specdemo.ui.coalesce import batches
-from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.edge import sentences
 from specdemo.ui.form import check_prompt, check_ready
 from specdemo.ui.prove_wire import ProofWire
+from specdemo.ui.running import running
 from specdemo.ui.texts import language_of
 from specdemo.ui.texts_prove import PROVE
 
@@ -51,18 +49,8 @@ class ProveHandlers:
         if wanted is None:
             return
         wire = ProofWire(wanted)
-        yield wire.value("running")
-        try:
-            with closing(batches(self._source.prove(wanted), SECONDS_BETWEEN_YIELDS)) as updates:
-                for batch in updates:
-                    wire.add(batch)
-                    yield wire.value("running")
-        except SpecdemoError as error:
-            yield wire.value("failed", str(error))
-            raise page_error(error, PROVE[language_of(request)]["failed"]) from error
-        except Exception as error:
-            yield wire.value("failed", type(error).__name__)
-            raise
+        title = PROVE[language_of(request)]["failed"]
+        yield from running(wire, self._source.prove(wanted), SECONDS_BETWEEN_YIELDS, title)
         yield wire.value("done")
 
     def stop(self, record: ProofRecord) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from specdemo.metrics import ratio
 from specdemo.proofs import ALPHA, AnswerRow, Comparison, ProofRequest, ProofUpdate, SampleState, Step, is_alarm
+from specdemo.ui.short import short
 
 IDLE_PROOF: dict[str, Any] = {"run": "", "state": "idle", "proof": ""}
 _MOST_TEXT = 400
@@ -64,7 +65,7 @@ def _answer(row: AnswerRow) -> dict[str, Any]:
         "dtype": row.dtype,
         "n": row.num_tokens,
         "verdict": row.verdict,
-        "difference": None if found is None else [found.index, *found.texts, _short(found.gap), _short(found.top_gap)],
+        "difference": None if found is None else [found.index, *found.texts, short(found.gap), short(found.top_gap)],
         "text": row.text[:_MOST_TEXT],
     }
 
@@ -84,16 +85,12 @@ def _sample(state: SampleState) -> dict[str, Any]:
 def _comparison(one: Comparison) -> dict[str, Any]:
     return {
         "labels": list(one.labels),
-        "expected": [_short(share) for share in one.expected],
-        "observed": [_short(share) for share in one.observed],
+        "expected": [short(share) for share in one.expected],
+        "observed": [short(share) for share in one.observed],
         **_figures(one),
     }
 
 
 def _figures(one: Comparison) -> Mapping[str, float]:
     keys = ("distance", "expected_distance", "spread", "p_value")
-    return dict(zip(("tv", "mean", "spread", "p"), (_short(getattr(one, key)) for key in keys), strict=True))
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")
+    return dict(zip(("tv", "mean", "spread", "p"), (short(getattr(one, key)) for key in keys), strict=True))

@@ -9,14 +9,13 @@ import gradio as gr
 
 from specdemo.advice import NONE, AdviceRequest
 from specdemo.engine_settings import engine_settings
-from specdemo.errors import SpecdemoError
 from specdemo.prompt_set import CATEGORIES
 from specdemo.race import EventSource
 from specdemo.settings import RULES
-from specdemo.ui.coalesce import batches
-from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.edge import sentences
 from specdemo.ui.form import FIELDS, check_ready
 from specdemo.ui.handlers import PageHandlers
+from specdemo.ui.running import running
 from specdemo.ui.texts import language_of
 from specdemo.ui.texts_tune import TUNE
 from specdemo.ui.tune_prompts import chosen_prompts, own_prompts, prompt_fields
@@ -70,18 +69,13 @@ class AdviceHandlers:
         if wanted is None:
             return
         wire = AdviceWire(wanted)
-        yield wire.value("running"), gr.update(visible=False), gr.skip()
-        try:
-            with closing(batches(self._source.advise(wanted), SECONDS_BETWEEN_YIELDS)) as updates:
-                for batch in updates:
-                    wire.add(batch)
-                    yield wire.value("running"), gr.skip(), gr.skip()
-        except SpecdemoError as error:
-            yield wire.value("failed", str(error)), gr.skip(), gr.skip()
-            raise page_error(error, TUNE[language_of(request)]["no_advice"]) from error
-        except Exception as error:
-            yield wire.value("failed", type(error).__name__), gr.skip(), gr.skip()
-            raise
+        title = TUNE[language_of(request)]["no_advice"]
+        values = running(wire, self._source.advise(wanted), SECONDS_BETWEEN_YIELDS, title)
+        with closing(values):  # type: ignore[type-var]
+            # A new advice hides what the last one offered.
+            yield next(values), gr.update(visible=False), gr.skip()
+            for value in values:
+                yield value, gr.skip(), gr.skip()
         yield self._over(record, wanted, wire)
 
     def stop(self, record: TuneRecord) -> None:

@@ -13,18 +13,17 @@ import gradio as gr
 
 from specdemo.batches import BATCH_SIZES, BatchPoint, BatchRequest, BatchUpdate, crossing
 from specdemo.catalog import DRAFTER_LABELS
-from specdemo.errors import SpecdemoError
 from specdemo.proofs import Step
 from specdemo.race import EventSource
 from specdemo.settings import MAX_DRAFT_TOKENS
-from specdemo.ui.coalesce import batches
-from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.edge import sentences
 from specdemo.ui.form import check_ready
+from specdemo.ui.running import running
+from specdemo.ui.short import short
 from specdemo.ui.texts import language_of
 from specdemo.ui.texts_tune import TUNE
 from specdemo.ui.tune_charts import batch_chart
 from specdemo.ui.tune_record import TuneRecord
-from specdemo.ui.tune_wire import short
 
 _t = gr.I18n()
 SECONDS_BETWEEN_YIELDS = 0.5
@@ -82,18 +81,10 @@ class BatchHandlers:
         if wanted is None:
             return
         wire, language = BatchWire(wanted), language_of(request)
-        yield wire.value("running"), gr.skip()
-        try:
-            with closing(batches(self._source.batch(wanted), SECONDS_BETWEEN_YIELDS)) as updates:
-                for batch in updates:
-                    wire.add(batch)
-                    yield wire.value("running"), gr.skip()
-        except SpecdemoError as error:
-            yield wire.value("failed", str(error)), gr.skip()
-            raise page_error(error, TUNE[language]["no_batch"]) from error
-        except Exception as error:
-            yield wire.value("failed", type(error).__name__), gr.skip()
-            raise
+        values = running(wire, self._source.batch(wanted), SECONDS_BETWEEN_YIELDS, TUNE[language]["no_batch"])
+        with closing(values):  # type: ignore[type-var]
+            for value in values:
+                yield value, gr.skip()
         yield wire.value("done"), gr.update(value=batch_chart(wire.points, TUNE[language]), visible=True)
 
     def stop(self, record: TuneRecord) -> None:

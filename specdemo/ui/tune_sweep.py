@@ -1,22 +1,22 @@
 """The sweep of the tab "Tune": what its events do. A sweep has a queue of its own; people who race go first."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
-from specdemo.errors import SettingsError, SpecdemoError
+from specdemo.errors import SettingsError
 from specdemo.memory_use import MemoryUse
 from specdemo.points import points, points_by_category
 from specdemo.race import EventSource, RaceRequest
 from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
-from specdemo.ui.coalesce import batches
 from specdemo.ui.downloads import write_download
-from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.edge import sentences
 from specdemo.ui.form import check_ready
 from specdemo.ui.head import machine_name
+from specdemo.ui.running import running
 from specdemo.ui.texts import drafter_names, language_of
 from specdemo.ui.texts_tune import TUNE
 from specdemo.ui.tune_charts import Charts
@@ -68,19 +68,8 @@ class SweepHandlers:
             return
         ticket, done = record.ticket, tuple(record.results)
         wire = SweepWire(wanted, done, record.memory.values())
-        yield wire.value("running")
-        try:
-            swept = _kept(record, self._source.sweep(wanted, done, seconds))
-            with closing(batches(swept, SECONDS_BETWEEN_YIELDS)) as updates:
-                for batch in updates:
-                    wire.add(batch)
-                    yield wire.value("running")
-        except SpecdemoError as error:
-            yield wire.value("failed", str(error))
-            raise page_error(error, TUNE[language_of(request)]["no_sweep"]) from error
-        except Exception as error:
-            yield wire.value("failed", type(error).__name__)
-            raise
+        swept = _kept(record, self._source.sweep(wanted, done, seconds))
+        yield from running(wire, swept, SECONDS_BETWEEN_YIELDS, TUNE[language_of(request)]["no_sweep"])
         if record.ticket == ticket:
             yield SweepWire(wanted, record.results, record.memory.values()).value("done" if record.is_whole else "part")
 
@@ -154,6 +143,11 @@ class SweepHandlers:
         if record.request is not None and record.results:
             cells = points_by_category(record.request, record.results)
             return grid_value("own", machine_name(record.provenance), cells)
+        return self._recorded_grid
+
+    @cached_property
+    def _recorded_grid(self) -> Value:
+        """Read when it is first looked at: half a second that neither the start nor every visitor shall take."""
         recorded = recorded_sweep(self._shipped)
         return dict(NO_GRID) if recorded is None else grid_value("recorded", recorded[1], recorded[0])
 

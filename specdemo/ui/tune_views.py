@@ -30,7 +30,8 @@ class TuneView(gr.HTML):
     def __init__(self, section: str, **props: Any) -> None:
         props.setdefault("points", [])
         props.setdefault("shown", None)
-        scripts = ("race_text.js", "tune_text.js", f"tune_{section}.js")
+        runs = ("run_view.js",) if "run" in _FIRST_VALUES[section] else ()
+        scripts = ("race_text.js", *runs, "tune_text.js", f"tune_{section}.js")
         super().__init__(
             value=dict(_FIRST_VALUES[section]),
             html_template=asset(f"tune_{section}.html"),

@@ -8,6 +8,7 @@ from specdemo.advice import Advice, AdviceRequest, AdviceStep, AdviceUpdate, Est
 from specdemo.memory_use import MemoryUse
 from specdemo.points import CategoryPoint, Point, points
 from specdemo.sweeps import HeatResult, SweepProgress, SweepRequest, SweepUpdate
+from specdemo.ui.short import short
 
 IDLE_ADVICE: dict[str, Any] = {"run": "", "state": "idle", "advice": None}
 IDLE_SWEEP: dict[str, Any] = {"run": "", "state": "idle", "points": [], "memory": []}
@@ -171,10 +172,3 @@ def _estimate(one: Estimate) -> dict[str, Any]:
         "verify": short(one.verify_cost),
         "speedup": short(one.speedup),
     }
-
-
-def short(value: Any) -> Any:
-    """Four digits of a figure, alone or in a list; anything else as it is."""
-    if isinstance(value, float):
-        return float(f"{value:.4g}")
-    return [short(one) for one in value] if isinstance(value, list | tuple) else value
