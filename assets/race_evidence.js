@@ -31,7 +31,8 @@ function addFacts(facts, row) {
 function answerIndex(lane, row, place) {
   const before = row.s.slice(0, place).filter(([, , status]) => RETAINED.has(status)).length;
   const isNext = "cbp".includes(row.s[place][2]);
-  return factsOf(lane).starts.get(row) + (isNext || RETAINED.has(row.s[place][2]) ? before : place);
+  const depth = row.g?.[place] ? depthOf(row, place) : place;
+  return factsOf(lane).starts.get(row) + (isNext || RETAINED.has(row.s[place][2]) ? before : depth);
 }
 
 function tokenText(lane, row, id) {

@@ -195,8 +195,9 @@ function tokenTitle({ lane, row, place }) {
 // The tokens of the round as buttons; one of them is in the tab order, the arrow keys move.
 function paintChips(host, shown) {
   const { lane, row, place } = shown;
-  const line = create("div", "inside-chips", host);
-  row.s.forEach(([, text, status], i) => {
+  const line = create("div", row.g ? "inside-chips race-tree" : "inside-chips", host);
+  const makeChip = (i) => {
+    const [, text, status] = row.s[i];
     const chip = create("button", `race-box ${status}`, line);
     Object.assign(chip, { type: "button", tabIndex: i === place ? 0 : -1, title: say(STATUS_TEXTS[status]) });
     if (i === place) {
@@ -206,7 +207,10 @@ function paintChips(host, shown) {
     addText("b", "", chip, ROUND_MARKS[status]);
     addText("bdi", "", chip, visible(text));
     chip.addEventListener("click", () => inspect(lane, row, i));
-  });
+    return chip;
+  };
+  if (row.g) drawTree(line, row, false, makeChip);
+  else row.s.forEach((_, i) => makeChip(i));
 }
 
 // Position of a draft in its round, and what the rule said of it; nothing of a token that the target added.
@@ -224,6 +228,7 @@ function verdictOf(shown) {
   const status = row.s[place][2];
   const position = judgedAt(shown);
   const rule = ruleShown();
+  if (isLeftBranch(row, place)) return say("inside_branch_left");
   if (status === "u" || (status === "d" && !position)) return say(`inside_${status === "u" ? "unused" : "discarded"}`);
   if (!entry || !rule) return say(`inside_bare_${STATUS_TEXTS[status]}`);
   if (!position) return nextVerdict(shown);

@@ -53,7 +53,8 @@ function tokenNode(text, status, row) {
 function showPending(lane, row, numShown) {
   if (lane.pending && lane.pending.row !== row) hidePending(lane);
   lane.pending ??= { row, nodes: [] };
-  const drafts = row.s.filter(([, , status]) => "ardu".includes(status));
+  // Of a tree the best guess at each place: which branch stays, the verdict says.
+  const drafts = row.g ? bestBranch(row) : row.s.filter(([, , status]) => "ardu".includes(status));
   const nodes = drafts.slice(lane.pending.nodes.length, numShown).map(([, text]) => tokenNode(text, "w", row));
   lane.pending.nodes.push(...nodes);
   lane.parts.text.append(...nodes);
@@ -65,11 +66,13 @@ function hidePending(lane) {
 }
 
 function paintRow(lane, row) {
+  if (row.g) hidePending(lane);
   const drafted = lane.pending?.row === row ? lane.pending.nodes : (hidePending(lane), []);
   lane.pending = null;
   const nodes = (row.e === "r" ? row.s ?? [] : []).map(([id, text, status], i) => {
     const node = drafted[i] ?? tokenNode(text, status, row);
-    node.className = `tok ${status}${i === 0 && lane.name === "speculative" ? " first" : ""}`;
+    const isFirst = i === 0 && lane.name === "speculative";
+    node.className = `tok ${status}${isFirst ? " first" : ""}${isLeftBranch(row, i) ? " left-branch" : ""}`;
     node.token = { row, status, id, text };
     return node;
   });

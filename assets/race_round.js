@@ -4,6 +4,7 @@ const ROUND_MARKS = { a: "✓", r: "✗", d: "·", c: "✎", b: "★", p: "▸",
 
 function createRoundBox() {
   const boxes = [];
+  const tree = create("span", "race-tree", null);
   const then = create("span", "race-then", null);
   function box(i) {
     while (boxes.length <= i) {
@@ -23,6 +24,20 @@ function createRoundBox() {
     });
     for (let i = spans.length; i < boxes.length; i += 1) boxes[i].node.className = "race-box gone";
   }
+  function fillTree(row, isPending) {
+    tree.replaceChildren();
+    if (!row?.g) return tree.remove();
+    if (!tree.parentElement) refs.roundBoxes.append(tree);
+    drawTree(tree, row, isPending, (place) => {
+      const [, text, status] = row.s[place];
+      const shown = isPending ? "w" : status;
+      const node = create("span", `race-box ${shown}`, null);
+      node.title = say(isLeftBranch(row, place) && !isPending ? "inside_branch_left" : STATUS_TEXTS[shown]);
+      addText("b", "", node, ROUND_MARKS[shown]);
+      addText("bdi", "", node, visible(text));
+      return node;
+    });
+  }
   function placeThen(spans) {
     const last = spans.at(-1)?.[2];
     const key = { c: "then_corrected", b: "then_bonus", p: "then_plain" }[last];
@@ -35,12 +50,14 @@ function createRoundBox() {
       setText(refs.roundTimes, "");
       setText(then, "");
       fill([], false);
+      fillTree(null, false);
     },
     paint(row, isPending, plain) {
       const spans = isPending ? row.s.filter(([, , status]) => "ardu".includes(status)) : row.s ?? [];
       setText(refs.roundName, say("round", { index: row.i + 1 }));
-      fill(spans, isPending);
-      placeThen(isPending ? [] : spans);
+      fill(row.g ? [] : spans, isPending);
+      fillTree(row, isPending);
+      placeThen(isPending || row.g ? [] : spans);
       setText(refs.roundTimes, isPending ? say("round_drafted") : roundTimes(row, plain));
     },
   };

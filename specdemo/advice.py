@@ -18,7 +18,8 @@ LARGE_K = 8
 NONE = "none"
 _MOST_PROMPTS = 16
 _SECONDS = (5, 3600)
-_LEFT_OUT = ("none", "ngram:code", "ngram:hashed", "ngram:map")
+# Of a tree no replay says what fewer drafts would have given.
+_LEFT_OUT = ("none", "ngram:code", "ngram:hashed", "ngram:map", "eagle3:tree", "medusa:tree")
 """By default: variants that find hardly more than others of the list, and one that shows what a wrong field costs."""
 
 

@@ -49,10 +49,12 @@ DRAFTER_LABELS = {
     "ngram:map": "n-gram map: silent where the text is ambiguous",
     "quantized": "four-bit target: the target's own weights in four bits",
     "eagle3": "EAGLE-3: one layer that reads the target's hidden states",
+    "eagle3:tree": "EAGLE-3 tree: the same, several ways to go on at once",
     "mtp": "MTP: one layer that goes on from the target's last hidden state",
     "dspark": "DSpark: a block in one pass, a bias for each token after the one before",
     "dflash": "DFlash: a block of drafts in one pass",
     "medusa": "Medusa: heads on the target's last hidden state, each of which guesses one token",
+    "medusa:tree": "Medusa tree: the same, several guesses of each head",
     "draft-model": "draft model: a small language model of the same vocabulary",
     "universal": "other vocabulary: a small model with a vocabulary of its own",
     "hybrid": "hybrid: n-gram where the text repeats itself, EAGLE-3 elsewhere",
@@ -62,6 +64,7 @@ DRAFTER_LABELS = {
 
 DRAFTER_NOTES = {
     "note_context_full": "the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts.",
+    "note_block_chain": "the rule block judges a chain of drafts, so that no tree is drafted.",
     "note_no_four_bit": "the four-bit drafter does not run here: {error}",
     "note_slot": "by its weights slot {found} of a block predicts the next token, its configuration says slot {said}.",
     "note_too_dear": "a pass of the four-bit drafter costs {cost} of a target pass on this machine, too much to pay",
@@ -97,6 +100,12 @@ def read_note(note: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
+def read_tree_setting(setting: str) -> tuple[bool, str]:
+    """Of a drafter that can draft trees: whether it shall, and the folder that is named, if any."""
+    kind, _, folder = setting.partition(":")
+    return (True, folder) if kind == "tree" else (False, setting)
+
+
 def reads_a_folder(spec: str) -> bool:
     """Whether making the drafter would read weights from a place that `spec` names."""
     name, _, setting = spec.partition(":")
@@ -104,7 +113,7 @@ def reads_a_folder(spec: str) -> bool:
         return reads_a_folder(setting)
     if name == "early-exit" and setting.isdecimal():
         return False
-    return name in SHIPPED_DRAFTERS and setting != ""
+    return name in SHIPPED_DRAFTERS and read_tree_setting(setting)[1] != ""
 
 
 def check_drafter_name(spec: str) -> None:

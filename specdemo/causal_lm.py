@@ -8,8 +8,9 @@ from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from transformers import Cache, DynamicCache, PreTrainedModel
+from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
 
+from specdemo.branches import Parents, is_prefix, paths_of
 from specdemo.errors import ModelError
 
 LONGEST_PART = 512
@@ -27,8 +28,15 @@ class CausalLMSession(Protocol):
     features: Tensor | None
     """Hidden states of the last pass's tokens at the layers asked for, side by side: (T, number of them * D)."""
 
-    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
-        """Append the tokens; returns the logits after each of the last `num_logits` of them, (num_logits, V)."""
+    def forward(self, token_ids: Sequence[int], num_logits: int, parents: Parents = ()) -> Tensor:
+        """Append the tokens; returns the logits after each of the last `num_logits` of them, (num_logits, V).
+
+        In a tree each token but the first stands behind its parent and sees no other branch; `parents` are theirs, as
+        indices among them (see `branches`).
+        """
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Keep of the last pass these rows, one behind the other, and forget the rest; so do the features."""
 
     def crop(self, length: int) -> None:
         """Shorten the cache to `length` tokens."""
@@ -53,6 +61,9 @@ class CausalLM(Protocol):
     can_crop: bool
     """Whether sessions can be shortened exactly; a recurrent state cannot."""
 
+    can_branch: bool
+    """Whether one pass can read a tree."""
+
     def open(self, feature_layers: Sequence[int] = ()) -> CausalLMSession:
         """A fresh, empty sequence.
 
@@ -69,9 +80,16 @@ class BatchLM(Protocol):
     """A model of which one pass serves several sequences: the weights, which are most of its cost, are read once."""
 
     def forward_many(
-        self, sessions: Sequence[CausalLMSession], token_ids: Sequence[Sequence[int]], num_logits: Sequence[int]
+        self,
+        sessions: Sequence[CausalLMSession],
+        token_ids: Sequence[Sequence[int]],
+        num_logits: Sequence[int],
+        parents: Sequence[Parents] = (),
     ) -> list[Tensor]:
-        """Append to each session its tokens, any number; the logits after the last `num_logits` of each."""
+        """Append to each session its tokens, any number; the logits after the last `num_logits` of each.
+
+        `parents` of each as in CausalLMSession.forward, none for chains.
+        """
 
 
 class TransformersLM:
@@ -86,7 +104,9 @@ class TransformersLM:
         self.dtype = model.dtype
         self.weight_bytes = pass_bytes(model)
         self.memory_bytes = sum(_tensor_bytes(model).values())
-        self.can_crop = not model._is_stateful and DynamicCache(config=model.config).is_croppable
+        cache = DynamicCache(config=model.config)
+        self.can_crop = not model._is_stateful and cache.is_croppable
+        self.can_branch = self.can_crop and {type(layer) for layer in cache.layers} == {DynamicLayer}
 
     def open(self, feature_layers: Sequence[int] = ()) -> "TransformersSession":
         """A fresh, empty sequence; see CausalLM.open."""
@@ -116,10 +136,11 @@ class TransformersSession:
         self.features: Tensor | None = None
         self._cache = cache
         self._can_crop = cache is not None
+        self._num_rows = 0  # of the last pass
         self.length = 0
 
     @torch.inference_mode()
-    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+    def forward(self, token_ids: Sequence[int], num_logits: int, parents: Parents = ()) -> Tensor:
         """See CausalLMSession.forward."""
         ids = torch.tensor([list(token_ids)], device=self._model.device)
         keep = max(num_logits, 1)
@@ -130,12 +151,36 @@ class TransformersSession:
             use_cache=True,
             logits_to_keep=keep,
             output_hidden_states=bool(wanted),
+            **(self._tree(parents) if parents else {}),
         )
         if wanted:
             self.features = torch.cat([output.hidden_states[layer][0] for layer in wanted], -1)
         self._cache = output.cache
-        self.length += len(token_ids)
+        self._num_rows = len(token_ids)
+        self.length += self._num_rows
         return output.logits[0, output.logits.shape[1] - num_logits :]
+
+    @torch.inference_mode()
+    def keep(self, rows: Sequence[int]) -> None:
+        """See CausalLMSession.keep."""
+        first = self.length - self._num_rows
+        if not is_prefix(rows):
+            assert self._cache is not None
+            kept = [*range(first), *(first + row for row in rows)]
+            for layer in self._cache.layers:
+                layer.keys, layer.values = layer.keys[..., kept, :], layer.values[..., kept, :]
+            self.length = len(kept)
+        elif self._can_crop:
+            self.crop(first + len(rows))
+        self.features = None if self.features is None else self.features[list(rows)]
+
+    def _tree(self, parents: Parents) -> dict[str, Tensor]:
+        """Mask (1, 1, T, length + T) and positions (1, T) of the rows of a tree, as transformers' models take them."""
+        seen = tree_mask(parents, self.length)
+        mask = torch.zeros(seen.shape, dtype=self._model.dtype).masked_fill_(~seen, torch.finfo(self._model.dtype).min)
+        positions = torch.tensor([self.length + len(path) for path in paths_of(parents)])
+        device = self._model.device
+        return {"attention_mask": mask[None, None].to(device), "position_ids": positions[None].to(device)}
 
     def crop(self, length: int) -> None:
         """See CausalLMSession.crop."""
@@ -177,6 +222,16 @@ def _tensor_bytes(model: torch.nn.Module) -> dict[int, int]:
     return {tensor.data_ptr(): tensor.nbytes for tensor in (*model.parameters(), *model.buffers())}
 
 
+def tree_mask(parents: Parents, start: int) -> Tensor:
+    """What the rows of a tree see of the slots, theirs being those from `start` on: (T, start + T), on the CPU."""
+    paths = paths_of(parents)
+    seen = torch.zeros((len(paths), start + len(paths)), dtype=torch.bool)
+    seen[:, : start + 1] = True
+    for row, path in enumerate(paths):
+        seen[row, [start + 1 + index for index in path]] = True
+    return seen
+
+
 def require_rollback(lm: CausalLM, name: str) -> None:
     """Raise ModelError when drafts could not be taken back exactly after a rejection."""
     if not lm.can_crop:
@@ -184,6 +239,15 @@ def require_rollback(lm: CausalLM, name: str) -> None:
             f"the cache of {name} cannot be shortened (recurrent, hybrid or quantised state), so rejected drafts could "
             "not be taken back; speculative decoding needs a model with an ordinary attention cache. "
             "Plain decoding works."
+        )
+
+
+def require_branches(lm: CausalLM, name: str) -> None:
+    """Raise ModelError when one pass of it cannot read a tree."""
+    if not lm.can_branch:
+        raise ModelError(
+            f"the cache of {name} holds a window or a recurrent state, so that one pass cannot read a tree of drafts; "
+            "draft a chain: the same drafter without `tree`."
         )
 
 

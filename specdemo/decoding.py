@@ -104,7 +104,7 @@ def _round(target: Target, drafter: Drafter, rows: Sequence["_Row"]) -> Step:
     proposed = clock()
     # 2. Verify: one pass over the newest token and all drafts of each row.
     fed = [[row.ids[-1], *draft.token_ids] for row, draft in zip(rows, drafts, strict=True)]
-    logits = target.verify([row.session for row in rows], fed)
+    logits = target.verify([row.session for row in rows], fed, [draft.parents for draft in drafts])
     verified = clock()
     # 3. Accept, and 4. commit what the stops leave of it.
     judged = [row.judge(draft, own) for row, draft, own in zip(rows, drafts, logits, strict=True)]
@@ -125,7 +125,7 @@ class _Judged:
     verdict: Verdict
     probs: Tensor
     scores: Tensor
-    num_accepted: int
+    path: tuple[int, ...]
     has_next_token: bool
     num_unused: int
 
@@ -175,18 +175,21 @@ class _Row:
 
     def judge(self, draft: Draft, logits: Tensor) -> _Judged:
         """Accept by the rule, and commit what the stops leave of it."""
-        scores = self._sampler.scores(logits, self.ids, draft.token_ids)
+        scores = self._sampler.scores(logits, self.ids, draft.token_ids, draft.parents)
         probs = self._sampler.probs(scores)
         verdict = accept(self._sampler.rule, draft, probs, self._sampler.noise, len(self.ids))
-        tokens = (*draft.token_ids[: verdict.num_accepted], verdict.next_token_id)
+        tokens = verdict.tokens(draft)
         num_kept, self.reason = self._stop_rule.cut(tokens)
         self.ids += tokens[:num_kept]
-        self.session.crop(len(self.ids) - 1)
-        self.draft_session.commit(tokens[:num_kept], self.session.features(num_kept))
-        self._schedule.update(len(draft.token_ids), verdict.num_accepted)
+        # Of the newest token, then of the drafts that stay; the last token of all no pass has read yet.
+        features = self.session.keep([0, *(index + 1 for index in verdict.path)][:num_kept])
+        self.draft_session.commit(tokens[:num_kept], features)
+        if not draft.parents:
+            self._schedule.update(len(draft.token_ids), verdict.num_accepted)
         if num_kept == len(tokens):
-            return _Judged(draft, verdict, probs, scores, verdict.num_accepted, True, 0)
-        return _Judged(draft, verdict, probs, scores, num_kept, False, len(draft.token_ids) - num_kept)
+            return _Judged(draft, verdict, probs, scores, verdict.path, True, 0)
+        path = verdict.path[:num_kept]
+        return _Judged(draft, verdict, probs, scores, path, False, len(draft.token_ids) - num_kept)
 
     def events(self, judged: _Judged, seconds: Sequence[float]) -> Iterator[Event]:
         """The round, which took `seconds` for its drafts, its pass and the rest; then the end, if it is one."""
@@ -194,7 +197,7 @@ class _Row:
         yield Round(
             index=self._num_rounds,
             draft_token_ids=judged.draft.token_ids,
-            num_accepted=judged.num_accepted,
+            num_accepted=len(judged.path),
             next_token_id=verdict.next_token_id if judged.has_next_token else None,
             next_token_kind=verdict.next_token_kind if judged.has_next_token else None,
             num_unused=judged.num_unused,
@@ -204,6 +207,8 @@ class _Row:
             draft_bytes=self.draft_session.bytes_read - self._bytes_before,
             verify_bytes=self._target.lm.weight_bytes,
             evidence=self._evidence(judged) if self._sampler.settings.evidence else None,
+            draft_parents=judged.draft.parents,
+            accepted_path=judged.path if judged.draft.parents else (),
         )
         self._num_rounds += 1
         if self.reason is not None:
@@ -215,9 +220,9 @@ class _Row:
 
     def _evidence(self, judged: _Judged) -> Evidence:
         """Evidence of what a stop left of the verdict; the ids already hold what was retained."""
-        position = len(self.ids) - judged.num_accepted - judged.has_next_token
+        position = len(self.ids) - len(judged.path) - judged.has_next_token
         parts = (judged.draft, judged.verdict, judged.probs, judged.scores)
         evidence = build_evidence(*parts, self._sampler, position)
         if judged.has_next_token:
             return evidence
-        return replace(evidence, positions=evidence.positions[: judged.num_accepted], next_token=None)
+        return replace(evidence, positions=evidence.positions[: len(judged.path)], next_token=None)

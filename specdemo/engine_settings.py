@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from specdemo.catalog import check_drafter_name
+from specdemo.branches import MOST_BRANCHES
+from specdemo.catalog import check_drafter_name, read_tree_setting
 from specdemo.engine_texts import SENTENCES
 from specdemo.settings import DecodeSettings
 
@@ -90,6 +91,8 @@ def _family(drafter: str) -> tuple[str, str]:
         return drafter.replace("code", "static"), ""
     if name == "hybrid":
         return name, (setting or "eagle3").partition(":")[0]
+    if name in ("eagle3", "mtp", "medusa"):
+        return name, "tree" if read_tree_setting(setting)[0] else ""
     return name, setting if name in ("ngram", "early-exit") else ""
 
 
@@ -143,13 +146,14 @@ def _vllm(family: str, setting: str, chosen: DecodeSettings) -> EngineSettings:
         k_name="num_speculative_tokens",
         k_value=chosen.num_draft_tokens,
         k_note=SENTENCES["k_drafts"],
-        note=_notes(f"vLLM_{family}", "vLLM_draws" if "draft_sample_method" in config else ""),
+        note=_notes(f"vLLM_{family}", f"chain_for_{setting}", "vLLM_draws" if "draft_sample_method" in config else ""),
     )
 
 
 def _sglang(family: str, setting: str, chosen: DecodeSettings) -> EngineSettings:
     k = chosen.num_draft_tokens
-    chain = f"--speculative-num-steps {k} --speculative-eagle-topk 1 --speculative-num-draft-tokens {k + 1}"
+    width = MOST_BRANCHES if setting == "tree" else 1
+    chain = f"--speculative-num-steps {k} --speculative-eagle-topk {width} --speculative-num-draft-tokens {k + 1}"
     trie = (
         f"--speculative-algorithm NGRAM --speculative-num-draft-tokens {k + 1} "
         "--speculative-ngram-min-bfs-breadth 1 --speculative-ngram-max-bfs-breadth 1"
@@ -221,7 +225,11 @@ def _llama(family: str, setting: str, chosen: DecodeSettings) -> EngineSettings:
         k_name="" if is_fixed else f"--spec-{names.get(family, 'draft-n-max')}",
         k_value=_LLAMA_CACHE_DRAFTS if is_fixed else k,
         k_note=SENTENCES["k_cache" if is_fixed else "k_drafts"],
-        note=_notes(f"llama.cpp_{family}", "llama.cpp_draws" if chosen.temperature and drafts in ways[family] else ""),
+        note=_notes(
+            f"llama.cpp_{family}",
+            f"chain_for_{setting}",
+            "llama.cpp_draws" if chosen.temperature and drafts in ways[family] else "",
+        ),
     )
 
 

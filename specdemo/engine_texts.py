@@ -50,6 +50,7 @@ SENTENCES = {
         "The prediction layers are part of the target's files. Where K is larger than their number, it must be a "
         "multiple of it."
     ),
+    "chain_for_tree": "It drafts chains: K drafts one behind the other where here they branch.",
     "vLLM_draws": (
         "Without draft_sample_method the likeliest token is drafted; with it drafts are drawn as here, which takes "
         "memory for their probabilities."

@@ -3,9 +3,11 @@
 Plain ints, floats, strings and tuples only, so that an event can be stored, sent and replayed. Knows no model, no text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
+
+from specdemo.branches import ROOT, Parents, children_of, deepest, path_to
 
 NextTokenKind = Literal["corrected", "bonus", "plain"]
 FinishReason = Literal["eos", "stop", "length", "context", "cancelled", "failed"]
@@ -92,8 +94,8 @@ class NextTokenEvidence:
 class Evidence:
     """The evidence of one round: one entry per judged draft token, and the next token's.
 
-    `block` judges all drafts of a round, the other rules those up to the one that failed. What a stop cut off is not in
-    it.
+    `block` judges all drafts of a round, the other rules those up to the one that failed; in a tree these are all that
+    stood behind the last accepted one. What a stop cut off is not in it.
     """
 
     positions: tuple[PositionEvidence, ...]
@@ -130,8 +132,10 @@ class Started:
 class Round:
     """One propose, verify, accept cycle.
 
-    Counts: drafted = accepted + rejected + unused. `num_unused` drafts were cut by a stop or the length cap behind the
-    last retained token, and never judged. `next_token_id` is None when a stop ended the accepted prefix.
+    In a tree `draft_parents` are those of the drafts, and `accepted_path` the drafts that stayed; both are () in a
+    chain, of which the first `num_accepted` stayed. Counts: drafted = accepted + rejected + unused. `num_unused`
+    drafts were cut by a stop or the length cap behind the last retained token, and never judged. `next_token_id` is
+    None when a stop ended the accepted prefix.
     Seconds are the lane's own clock, device-synchronised; bytes are the weights read by the drafter's and the target's
     passes.
     """
@@ -148,8 +152,11 @@ class Round:
     draft_bytes: int = 0
     verify_bytes: int = 0
     evidence: Evidence | None = None
+    draft_parents: Parents = ()
+    accepted_path: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_tree()
         drafted = len(self.draft_token_ids)
         assert self.num_accepted >= 0 and self.num_unused >= 0, "counts are never negative"
         assert self.num_accepted + self.num_unused <= drafted, "accepted + unused exceed drafted"
@@ -162,10 +169,32 @@ class Round:
             assert self.num_unused == 0, "drafts are unused only behind a stop inside the accepted ones"
             assert self.next_token_kind == self._expected_kind(), "kind contradicts the counts"
 
+    def _check_tree(self) -> None:
+        parents, path = self.draft_parents, self.accepted_path
+        if not parents:
+            assert not path, "only a tree has a path"
+            return
+        assert len(parents) == len(self.draft_token_ids), "each draft of a tree has a parent"
+        assert all(ROOT <= parent < index for index, parent in enumerate(parents)), "parents stand before children"
+        assert path == (path_to(parents, path[-1]) if path else ()), "the accepted drafts are one branch"
+        assert len(path) == self.num_accepted, "accepted drafts are the path"
+
     def _expected_kind(self) -> NextTokenKind:
         if not self.draft_token_ids:
             return "plain"
-        return "bonus" if self.num_rejected == 0 else "corrected"
+        last = self.accepted_drafts[-1] if self.num_accepted else ROOT
+        has_failed = children_of(self.draft_parents, len(self.draft_token_ids), last)
+        return "corrected" if has_failed else "bonus"
+
+    @property
+    def accepted_drafts(self) -> Sequence[int]:
+        """Indices of the drafts that stayed, in order."""
+        return self.accepted_path if self.draft_parents else range(self.num_accepted)
+
+    @property
+    def num_drafted_deep(self) -> int:
+        """How many drafts could have been accepted at most: all of a chain, the longest branch of a tree."""
+        return deepest(self.draft_parents, len(self.draft_token_ids))
 
     @property
     def num_rejected(self) -> int:
@@ -174,13 +203,13 @@ class Round:
 
     @property
     def num_judged(self) -> int:
-        """Accepted drafts and the one that failed: the trials that alpha speaks of."""
-        return self.num_accepted + (1 if self.num_rejected else 0)
+        """Accepted drafts and the one that failed: the trials that alpha speaks of. Siblings are one trial."""
+        return self.num_accepted + (self.next_token_kind == "corrected")
 
     @property
     def emitted_token_ids(self) -> tuple[int, ...]:
         """The tokens this round appended to the answer, in order."""
-        accepted = self.draft_token_ids[: self.num_accepted]
+        accepted = tuple(self.draft_token_ids[index] for index in self.accepted_drafts)
         return accepted if self.next_token_id is None else (*accepted, self.next_token_id)
 
     @property
@@ -189,10 +218,15 @@ class Round:
         return self.draft_seconds + self.verify_seconds + self.overhead_seconds
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values with the derived counts beside the stored ones; `evidence` only when it was asked for."""
+        """Plain JSON values with the derived counts beside the stored ones.
+
+        `evidence` only when it was asked for, what a tree has besides only of a tree.
+        """
         values = asdict(self)
         if self.evidence is None:
             del values["evidence"]
+        if not self.draft_parents:
+            del values["draft_parents"], values["accepted_path"]
         derived = {
             "emitted_token_ids": list(self.emitted_token_ids),
             "num_drafted": len(self.draft_token_ids),

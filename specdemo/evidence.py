@@ -9,7 +9,7 @@ import math
 import torch
 from torch import Tensor
 
-from specdemo.acceptance import Draft, Verdict
+from specdemo.acceptance import Draft, Trial, Verdict
 from specdemo.events import Contender, DraftOrigin, Evidence, NextTokenEvidence, PositionEvidence, TopTokens
 from specdemo.sampling import Sampler
 
@@ -36,50 +36,56 @@ class _Builder:
         self, draft: Draft, verdict: Verdict, target_probs: Tensor, scores: Tensor, sampler: Sampler, position: int
     ) -> None:
         self._draft, self._verdict = draft, verdict
-        num_rows = max(len(verdict.trials), verdict.num_accepted + 1)
-        self._scores = scores[:num_rows]
-        self._probs = self._scores.softmax(-1) if sampler.rule == "greedy" else target_probs[:num_rows]
+        last = verdict.path[-1] + 1 if verdict.path else 0
+        # Along the one branch that was judged, so that the n-th of them stands n tokens behind `position`.
+        rows = sorted({draft.row_of(trial.index) for trial in verdict.trials} | {last})
+        self._places = {row: place for place, row in enumerate(rows)}
+        self._last = self._places[last]
+        self._scores = scores[rows]
+        target_probs = target_probs[rows]
+        self._probs = self._scores.softmax(-1) if sampler.rule == "greedy" else target_probs
         self._noise = None
         if sampler.rule == "coupled":
-            self._noise = torch.stack([sampler.noise.gumbel(position + row) for row in range(num_rows)])
+            self._noise = torch.stack([sampler.noise.gumbel(position + place) for place in range(len(rows))])
         # What the rule took the highest of, by the same sum.
         ranking = self._scores if sampler.rule == "greedy" else None
-        self._ranking = ranking if self._noise is None else target_probs[:num_rows].log() + self._noise
+        self._ranking = ranking if self._noise is None else target_probs.log() + self._noise
         self._target_tops = _tops(self._probs)
-        self._draft_tops = [] if draft.probs is None else _tops(draft.probs[: len(verdict.trials)])
+        judged = [trial.index for trial in verdict.trials]
+        self._draft_tops = {} if draft.probs is None else dict(zip(judged, _tops(draft.probs[judged]), strict=True))
         best = None if self._ranking is None else self._ranking.topk(min(_NUM_CONTENDERS, scores.shape[-1])).indices
         self._best: list[list[int]] = [] if best is None else best.tolist()
 
     def evidence(self) -> Evidence:
         """All of it."""
-        positions = tuple(self._position(index) for index in range(len(self._verdict.trials)))
-        return Evidence(positions, self._next_token())
+        return Evidence(tuple(map(self._position, self._verdict.trials)), self._next_token())
 
-    def _position(self, index: int) -> PositionEvidence:
-        trial, token_id = self._verdict.trials[index], self._draft.token_ids[index]
+    def _position(self, trial: Trial) -> PositionEvidence:
+        index, token_id = trial.index, self._draft.token_ids[trial.index]
+        place = self._places[self._draft.row_of(index)]
         is_scored = trial.draft_score is not None
         origin = self._draft.origins[index] if self._draft.origins else DraftOrigin()
         return PositionEvidence(
             token_id=token_id,
-            is_accepted=index < self._verdict.num_accepted,
+            is_accepted=index in self._verdict.path,
             draft_prob=self._draft_prob(index, token_id),
-            target_prob=float(self._probs[index, token_id]),
+            target_prob=float(self._probs[place, token_id]),
             accept_prob=trial.accept_prob,
             uniform=trial.uniform,
-            draft_score=_finite(trial.draft_score if is_scored else float(self._scores[index, token_id])),
-            target_score=_finite(trial.target_score if is_scored else float(self._scores[index].max())),
-            draft_top=self._draft_tops[index] if self._draft_tops else ((token_id, 1.0),),
-            target_top=self._target_tops[index],
+            draft_score=_finite(trial.draft_score if is_scored else float(self._scores[place, token_id])),
+            target_score=_finite(trial.target_score if is_scored else float(self._scores[place].max())),
+            draft_top=self._draft_tops.get(index, ((token_id, 1.0),)),
+            target_top=self._target_tops[place],
             entropy=trial.entropy,
-            contenders=self._contenders(index, token_id),
+            contenders=self._contenders(place, index),
             origin=None if origin == DraftOrigin() else origin,
         )
 
     def _next_token(self) -> NextTokenEvidence:
-        verdict, row = self._verdict, self._verdict.num_accepted
+        verdict, place = self._verdict, self._last
         is_target = verdict.next_source == "target"
-        probs = self._probs[row] if is_target else verdict.next_probs
-        top = self._target_tops[row] if is_target else _tops(probs[None])[0]
+        probs = self._probs[place] if is_target else verdict.next_probs
+        top = self._target_tops[place] if is_target else _tops(probs[None])[0]
         token_id = verdict.next_token_id
         starts = [] if verdict.next_uniform is None else _starts(probs, [token_id, *(one for one, _ in top)])
         return NextTokenEvidence(
@@ -89,22 +95,23 @@ class _Builder:
             top=top,
             start=starts[0] if starts else None,
             starts=tuple(starts[1:]),
-            contenders=self._contenders(row, None),
+            contenders=self._contenders(place, None),
         )
 
-    def _contenders(self, row: int, drafted: int | None) -> tuple[Contender, ...]:
+    def _contenders(self, place: int, index: int | None) -> tuple[Contender, ...]:
         if self._ranking is None:
             return ()
-        token_ids = list(self._best[row])
+        token_ids = list(self._best[place])
+        drafted = None if index is None else self._draft.token_ids[index]
         if drafted is not None and drafted not in token_ids:
             token_ids.append(drafted)
         return tuple(
             Contender(
                 token_id=token_id,
-                target_prob=float(self._probs[row, token_id]),
-                draft_prob=None if drafted is None else self._draft_prob(row, token_id),
-                score=_finite(float(self._ranking[row, token_id])),
-                noise=None if self._noise is None else float(self._noise[row, token_id]),
+                target_prob=float(self._probs[place, token_id]),
+                draft_prob=None if index is None else self._draft_prob(index, token_id),
+                score=_finite(float(self._ranking[place, token_id])),
+                noise=None if self._noise is None else float(self._noise[place, token_id]),
             )
             for token_id in token_ids
         )

@@ -79,7 +79,7 @@ class Experiment:
         num_rows = len(draft.token_ids) + 1
         rows = laws.target_rows((*tokens, *draft.token_ids), len(tokens) + num_rows)[len(tokens) :]
         verdict = self._play.judge(self._rule, draft, rows, noise, position)
-        return (*draft.token_ids[: verdict.num_accepted], verdict.next_token_id)
+        return verdict.tokens(draft)
 
 
 def states(experiment: Experiment, laws: PairLaws, mistake: str, rule: str, num_draws: int) -> Iterator[SampleState]:

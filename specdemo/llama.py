@@ -13,8 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specdemo.branches import Parents
+from specdemo.causal_lm import tree_mask
 from specdemo.kernels.decoder import LayerWeights
-from specdemo.kernels.llama import MOST_ROWS, CompiledLlama, fits
+from specdemo.kernels.llama import MOST_ROWS, CompiledLlama, Rows, fits
 from specdemo.llama_layers import LayerStack, LlamaHead, RotaryTable, joined, normalize, run_layer
 from specdemo.llama_session import LlamaSession, Span
 
@@ -26,7 +28,7 @@ class LlamaLM:
     fit the compiled pass.
     """
 
-    can_crop = True
+    can_crop = can_branch = True
 
     def __init__(
         self,
@@ -79,14 +81,19 @@ class LlamaLM:
 
     @torch.inference_mode()
     def forward_many(
-        self, sessions: Sequence[LlamaSession], token_ids: Sequence[Sequence[int]], num_logits: Sequence[int]
+        self,
+        sessions: Sequence[LlamaSession],
+        token_ids: Sequence[Sequence[int]],
+        num_logits: Sequence[int],
+        parents: Sequence[Parents] = (),
     ) -> list[Tensor]:
         """See causal_lm.BatchLM. On the compiled pass a row has the bits that it has alone."""
+        parents = parents or [()] * len(sessions)
         many = [i for i, ids in enumerate(token_ids) if len(ids) > MOST_ROWS]
         few = [i for i, ids in enumerate(token_ids) if len(ids) <= MOST_ROWS]
         found = {i: sessions[i].forward(token_ids[i], num_logits[i]) for i in many}
         if few:
-            parts = ([values[i] for i in few] for values in (sessions, token_ids, num_logits))
+            parts = ([values[i] for i in few] for values in (sessions, token_ids, num_logits, parents))
             found |= zip(few, self.run_pass(*parts, is_few=True), strict=True)
         return [found[i] for i in range(len(sessions))]
 
@@ -95,12 +102,14 @@ class LlamaLM:
         sessions: Sequence[LlamaSession],
         token_ids: Sequence[Sequence[int]],
         num_logits: Sequence[int],
+        parents: Sequence[Parents],
         *,
         is_few: bool,
     ) -> list[Tensor]:
         """Append the tokens to each session; returns the logits after the last `num_logits` of each.
 
-        Tokens that ran ahead resume where they stopped. `is_few`: of every session, whatever their sum.
+        Tokens that ran ahead resume where they stopped. `parents` as in CausalLMSession.forward. `is_few`: of every
+        session, whatever their sum.
         """
         num_rows = [len(ids) for ids in token_ids]
         start = max(session.num_layers_ahead for session in sessions)
@@ -108,10 +117,11 @@ class LlamaLM:
             hidden = self._behind_first_layers(sessions, token_ids, range(start), is_few=is_few)
         else:
             hidden = self._embed([token_id for ids in token_ids for token_id in ids])
-        spans = [Span(session, session.length, num) for session, num in zip(sessions, num_rows, strict=True)]
+        each = zip(sessions, num_rows, parents, strict=True)
+        spans = [Span(session, session.length, num, behind) for session, num, behind in each]
         hidden = self._run_and_keep(spans, hidden, range(start, len(self.layers)), is_few=is_few)
         for span in spans:
-            span.session.hold(span.end)
+            span.session.end_pass(span.num_rows)
         rows = hidden.split(num_rows)
         wanted = [part[len(part) - num :] for part, num in zip(rows, num_logits, strict=True)]
         return list(self.logits(joined(wanted), is_few=is_few).split(list(num_logits)))
@@ -183,18 +193,23 @@ class LlamaLM:
     def _run(self, spans: Sequence[Span], hidden: Tensor, layers: range, *, is_few: bool) -> Tensor:
         """Some layers over the rows (T, D) of all spans."""
         caches = [span.session.buffer(span.end) for span in spans]
-        rotary = joined([self.rotary.rows(span.start, span.end) for span in spans], 1)
+        rotary = joined([self._rotary_of(span) for span in spans], 1)
         if self.compiled is not None and (is_few or len(hidden) <= MOST_ROWS):
             hidden = hidden.clone()
-            places = [(cache, span.start, span.num_rows) for cache, span in zip(caches, spans, strict=True)]
-            self.compiled.run(hidden, places, rotary, layers)
+            each = zip(caches, spans, strict=True)
+            rows = [Rows(cache, span.start, span.num_rows, span.branches()) for cache, span in each]
+            self.compiled.run(hidden, rows, rotary, layers)
             return hidden
+        masks = [tree_mask(span.parents, span.start).to(self.device) if span.parents else None for span in spans]
         for index in layers:
-            sequences = [
-                (cache[:, index, :, : span.end], span.num_rows) for cache, span in zip(caches, spans, strict=True)
-            ]
+            each = zip(caches, spans, masks, strict=True)
+            sequences = [(cache[:, index, :, : span.end], span.num_rows, mask) for cache, span, mask in each]
             hidden = run_layer(self.layers, index, hidden, sequences, rotary, self.config.rms_norm_eps)
         return hidden
+
+    def _rotary_of(self, span: Span) -> Tensor:
+        rows = self.rotary.rows(span.start, span.end)
+        return rows[:, [place - span.start for place in span.positions()]] if span.parents else rows
 
 
 def _compiled(config: LlamaConfig, layers: LayerStack, head: LlamaHead) -> CompiledLlama | None:

@@ -78,14 +78,14 @@ def run_layer(
     stack: LayerStack,
     index: int,
     hidden: Tensor,
-    sequences: Sequence[tuple[Tensor, int]],
+    sequences: Sequence[tuple[Tensor, int, Tensor | None]],
     rotary: Tensor,
     epsilon: float,
 ) -> Tensor:
     """Hidden states (T, D) behind layer `index`.
 
     `sequences`, one after the other: a cache (2, G, length, E) that ends with the places of its sequence's new tokens,
-    and how many those are. `rotary` (2, T, E).
+    how many those are, and what they see of it (T, length), None for all up to themselves. `rotary` (2, T, E).
     """
     num_rows, (_, num_groups, _, size) = len(hidden), sequences[0][0].shape
     normed = normalize(hidden, stack.input_norm[index], epsilon)
@@ -93,11 +93,11 @@ def run_layer(
     num_heads = len(qkv) - 2 * num_groups
     rotated = _rotate(qkv[: num_heads + num_groups], rotary)
     mixed, first = [], 0
-    for cache, num_new in sequences:
+    for cache, num_new, visible in sequences:
         rows = slice(first, first + num_new)
         cache[0, :, -num_new:] = rotated[num_heads:, rows]
         cache[1, :, -num_new:] = qkv[num_heads + num_groups :, rows]
-        mixed.append(_attend(rotated[:num_heads, rows], cache))
+        mixed.append(_attend(rotated[:num_heads, rows], cache, visible))
         first += num_new
     hidden = hidden + F.linear(joined(mixed), stack.output[index])
     normed = normalize(hidden, stack.post_norm[index], epsilon)
@@ -110,17 +110,18 @@ def joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(tuple(parts), dim)
 
 
-def _attend(queries: Tensor, cache: Tensor) -> Tensor:
-    """Mixed values, (T, H * E), of queries (H, T, E) over keys and values (2, G, length, E)."""
+def _attend(queries: Tensor, cache: Tensor, visible: Tensor | None) -> Tensor:
+    """Mixed values, (T, H * E), of queries (H, T, E) over keys and values (2, G, length, E); see `run_layer`."""
     num_heads, num_rows, size = queries.shape
     if num_rows == 1:
         # One row sees everything, so the heads of a group can be the rows of one query: fewer, larger products.
         grouped = queries.reshape(1, cache.shape[1], -1, size)
         return F.scaled_dot_product_attention(grouped, cache[None, 0], cache[None, 1]).reshape(1, -1)
-    positions = torch.arange(cache.shape[2], device=queries.device)
-    is_visible = positions[None] <= positions[-num_rows:, None]
+    if visible is None:
+        positions = torch.arange(cache.shape[2], device=queries.device)
+        visible = positions[None] <= positions[-num_rows:, None]
     mixed = F.scaled_dot_product_attention(
-        queries[None], cache[None, 0], cache[None, 1], attn_mask=is_visible, enable_gqa=True
+        queries[None], cache[None, 0], cache[None, 1], attn_mask=visible, enable_gqa=True
     )
     return mixed[0].transpose(0, 1).reshape(num_rows, num_heads * size)
 

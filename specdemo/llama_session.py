@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import torch
 from torch import Tensor
 
+from specdemo.branches import Parents, is_prefix, paths_of
 from specdemo.causal_lm import LONGEST_PART
 from specdemo.kernels.llama import MOST_ROWS
 
@@ -30,18 +31,21 @@ class LlamaSession:
         self.ahead: list[tuple[int, Tensor]] = []
         """(token id, hidden state (1, D)) run through the first layers only."""
         self._num_first_layers = 0
+        self._num_rows = 0  # of the last pass
         self.features: Tensor | None = None
         self.length = 0
 
     @torch.inference_mode()
-    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+    def forward(self, token_ids: Sequence[int], num_logits: int, parents: Parents = ()) -> Tensor:
         """See CausalLMSession.forward; tokens that ran ahead resume where they stopped."""
+        if parents:
+            return self._lm.run_pass([self], [token_ids], [num_logits], [parents], is_few=True)[0]
         logits, features = [], []
         for start in range(0, len(token_ids), LONGEST_PART):
             part = token_ids[start : start + LONGEST_PART]
             num_behind = len(token_ids) - start - len(part)
             num_wanted = min(len(part), max(0, num_logits - num_behind))
-            logits += self._lm.run_pass([self], [part], [num_wanted], is_few=len(part) <= MOST_ROWS)
+            logits += self._lm.run_pass([self], [part], [num_wanted], [()], is_few=len(part) <= MOST_ROWS)
             features.append(self.features)
         if self.feature_layers:
             self.features = torch.cat(features)
@@ -75,6 +79,22 @@ class LlamaSession:
         """See CausalLMSession.crop; also forgets what ran ahead."""
         assert 0 <= length <= self.length
         self.hold(length)
+
+    @torch.inference_mode()
+    def keep(self, rows: Sequence[int]) -> None:
+        """See CausalLMSession.keep."""
+        first = self.length - self._num_rows
+        end = first + len(rows)
+        if not is_prefix(rows):
+            cache = self.buffer(end)
+            cache[..., first:end, :] = cache[..., [first + row for row in rows], :]
+        self.features = None if self.features is None else self.features[list(rows)]
+        self.hold(end)
+
+    def end_pass(self, num_rows: int) -> None:
+        """So many rows were appended, in all layers."""
+        self._num_rows = num_rows
+        self.hold(self.length + num_rows)
 
     def hold(self, length: int) -> None:
         """So many positions are filled in all layers, and none ran ahead."""
@@ -113,12 +133,24 @@ class LlamaSession:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Rows of one sequence in a pass, from position `start`."""
+    """Rows of one sequence in a pass, whose keys and values take the slots from `start` on.
+
+    In a tree, by the `parents` of all but the first row, a row stands behind its own branch and sees no other.
+    """
 
     session: LlamaSession
     start: int
     num_rows: int
+    parents: Parents = ()
 
     @property
     def end(self) -> int:
         return self.start + self.num_rows
+
+    def branches(self) -> list[list[int]]:
+        """The slots behind `start` that each row of a tree sees, ascending, its own last; none for a chain."""
+        return [[self.start + 1 + i for i in path] for path in paths_of(self.parents)] if self.parents else []
+
+    def positions(self) -> list[int]:
+        """Of the rows of a tree."""
+        return [self.start + len(path) for path in paths_of(self.parents)]

@@ -128,12 +128,17 @@ def first_divergence(left: Sequence[int], right: Sequence[int]) -> int | None:
     return None if len(left) == len(right) else min(len(left), len(right))
 
 
+def drafts_trees(events: Iterable[Event]) -> bool:
+    """Whether any round drafted a tree, of which the formula for tokens per round says nothing."""
+    return any(isinstance(event, Round) and event.draft_parents for event in events)
+
+
 def _count(rounds: Iterable[Round], kind: str) -> int:
     return sum(r.next_token_kind == kind for r in rounds)
 
 
 def _histogram(drafted: Sequence[Round]) -> tuple[int, ...]:
-    longest = max((len(r.draft_token_ids) for r in drafted), default=0)
+    longest = max((r.num_drafted_deep for r in drafted), default=0)
     counts = [0] * (longest + 1) if drafted else []
     for r in drafted:
         counts[r.num_accepted] += 1
@@ -142,7 +147,7 @@ def _histogram(drafted: Sequence[Round]) -> tuple[int, ...]:
 
 def _acceptance_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...]:
     """Of the drafts judged at each position of a round, the share that was accepted (given that those before were)."""
-    longest = max((len(r.draft_token_ids) for r in drafted), default=0)
+    longest = max((r.num_drafted_deep for r in drafted), default=0)
     accepted = [sum(r.num_accepted > i for r in drafted) for i in range(longest)]
     judged = [sum(r.num_judged > i for r in drafted) for i in range(longest)]
     return tuple(ratio(a, j) for a, j in zip(accepted, judged, strict=True))
@@ -150,7 +155,8 @@ def _acceptance_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...
 
 def _survival_by_position(drafted: Sequence[Round]) -> tuple[float | None, ...]:
     """Of the drafts at each position that no stop cut off, the share that was accepted, reached or not."""
-    longest = max((len(r.draft_token_ids) for r in drafted), default=0)
+    longest = max((r.num_drafted_deep for r in drafted), default=0)
     accepted = [sum(r.num_accepted > i for r in drafted) for i in range(longest)]
-    proposed = [sum(len(r.draft_token_ids) - r.num_unused > i for r in drafted) for i in range(longest)]
+    deep = [r.num_accepted if r.num_unused else r.num_drafted_deep for r in drafted]
+    proposed = [sum(depth > i for depth in deep) for i in range(longest)]
     return tuple(ratio(a, p) for a, p in zip(accepted, proposed, strict=True))

@@ -58,7 +58,7 @@ class AcceptAll(Play):
         """The draft whole, and the bonus token of plain sampling behind it."""
         num_drafts = len(draft.token_ids)
         bonus = accept(rule, Draft(()), target_probs[num_drafts:], noise, position + num_drafts)
-        return replace(bonus, num_accepted=num_drafts, next_token_kind="bonus" if num_drafts else "plain")
+        return replace(bonus, path=tuple(range(num_drafts)), next_token_kind="bonus" if num_drafts else "plain")
 
 
 class SoftArgmax(Play):

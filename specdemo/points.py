@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Any
 
 from specdemo.events import Event, Finished, Round
-from specdemo.metrics import Summary, emitted_token_ids, first_divergence, ratio, speedup, summarize
+from specdemo.metrics import Summary, drafts_trees, emitted_token_ids, first_divergence, ratio, speedup, summarize
 from specdemo.prompt_set import SweepPrompt
 from specdemo.settings import DecodeSettings
 from specdemo.spread import Interval, geometric_interval, geometric_mean, ratio_interval
@@ -118,7 +118,8 @@ def _point(settings: DecodeSettings, results: Sequence[HeatResult], k: int) -> P
     plain, whole = (summarize(event for pair in lanes for event in pair[side]) for side in (0, 1))
     ratios = tuple(speedup(speculative, plain) for plain, speculative in each)
     known = [value for value in ratios if value]
-    expected = None if whole.alpha is None else expected_tokens_per_round(whole.alpha, k)
+    is_tree = any(drafts_trees(events) for _, events in lanes)
+    expected = None if whole.alpha is None or is_tree else expected_tokens_per_round(whole.alpha, k)
     costs = _Costs(lanes, k)
     ends = [event for _, events in lanes for event in events if isinstance(event, Finished)]
     failures = [end.message for end in ends if end.reason == "failed"]

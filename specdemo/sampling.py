@@ -19,6 +19,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from specdemo.branches import Parents, paths_of
 from specdemo.settings import DecodeSettings
 
 _KEPT_POSITIONS = 64
@@ -76,16 +77,18 @@ class Sampler:
         self._processors = _processors(settings)
 
     @torch.inference_mode()
-    def scores(self, logits: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
+    def scores(
+        self, logits: Tensor, prefix: Sequence[int], continuation: Sequence[int], parents: Parents = ()
+    ) -> Tensor:
         """Processed logits, float32, shape (B, V).
 
-        Row i is processed with the prefix and the first i continuation tokens.
+        Row 0 is processed with the prefix, row i + 1 with the continuation up to its token i too, along its branch
+        where `parents` say that it is a tree.
         """
-        scores = logits.float()
         if not self._processors:
-            return scores
-        ids = cast("torch.LongTensor", self._prefix_rows(scores, prefix, continuation))
-        return self._processors(ids, cast("torch.FloatTensor", scores))
+            return logits.float()
+        paths = paths_of(parents) if parents else [range(row) for row in range(len(logits))]
+        return self._scores_behind(logits, prefix, [[continuation[index] for index in path] for path in paths])
 
     @torch.inference_mode()
     def probs(self, scores: Tensor) -> Tensor:
@@ -111,17 +114,36 @@ class Sampler:
             return int((scores.log_softmax(-1) + self.noise.gumbel(position)).argmax()), probs
         return draw(probs, self.noise.uniform(position, f"draft/{len(drafted)}")), probs
 
-    def _prefix_rows(self, scores: Tensor, prefix: Sequence[int], continuation: Sequence[int]) -> Tensor:
-        """Ids for the processors, (B, T + B - 1); only the repetition penalty reads them, and it ignores repeats.
+    @torch.inference_mode()
+    def bets(self, logits: Tensor, committed: Sequence[int], behind: Sequence[Sequence[int]]) -> Tensor:
+        """How sure a drafter may be, by its logits (B, V), that the target says a token: log-probabilities, (B, V).
 
-        A row is padded with the last token of its own prefix, so that no row sees a later draft.
+        Row i stands behind the drafts `behind[i]`. Under `coupled` the target's draw is known but for its law: the
+        noise is shared, and what is most probable with it is the best bet.
         """
-        num_rows = scores.shape[0]
-        if self.settings.repetition_penalty == 1.0:
-            return torch.zeros((num_rows, 0), dtype=torch.long, device=scores.device)
-        ids = torch.tensor([*prefix, *continuation], device=scores.device)
-        last = len(prefix) - 1 + torch.arange(num_rows, device=scores.device)[:, None]
-        return ids[torch.minimum(torch.arange(len(ids), device=scores.device)[None], last)]
+        scores = self._scores_behind(logits, committed, behind).log_softmax(-1)
+        if self.rule != "coupled":
+            return scores
+        noise = torch.stack([self.noise.gumbel(len(committed) + len(drafts)) for drafts in behind])
+        return (scores + noise).log_softmax(-1)
+
+    def _scores_behind(self, logits: Tensor, prefix: Sequence[int], tails: Sequence[Sequence[int]]) -> Tensor:
+        """Processed logits, row i behind the prefix and `tails[i]`; only the repetition penalty reads them."""
+        scores = logits.float()
+        if not self._processors:
+            return scores
+        needs_ids = self.settings.repetition_penalty != 1.0
+        ids = _padded(prefix, tails) if needs_ids else torch.zeros((len(tails), 0), dtype=torch.long)
+        found = cast("torch.LongTensor", ids.to(scores.device))
+        return self._processors(found, cast("torch.FloatTensor", scores))
+
+
+def _padded(prefix: Sequence[int], tails: Sequence[Sequence[int]]) -> Tensor:
+    """Prefix and tails as rows of one length, filled with the last token of each: who reads them ignores repeats."""
+    width = max(map(len, tails))
+    rows = [[*tail, *[tail[-1] if tail else prefix[-1]] * (width - len(tail))] for tail in tails]
+    behind = torch.tensor(rows, dtype=torch.long).view(len(tails), width)
+    return torch.cat([torch.tensor(prefix, dtype=torch.long).expand(len(tails), -1), behind], 1)
 
 
 def draw(probs: Tensor, uniform: float) -> int:

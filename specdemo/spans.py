@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from specdemo.branches import ROOT, children_of, parent_of
 from specdemo.events import Round
 
 DecodeText = Callable[[Sequence[int]], str]
@@ -92,11 +93,17 @@ class LaneSpans:
         self._detokenizer = Detokenizer(decode_text)
 
     def add(self, event: Round) -> tuple[Span, ...]:
-        """The round's spans in reading order: accepted, then rejected and discarded or unused, then the next token."""
-        num_accepted = event.num_accepted
-        drafts = event.draft_token_ids
-        spans = [Span(i, self._detokenizer.add(i), "accepted") for i in drafts[:num_accepted]]
-        spans += self._dropped(drafts[num_accepted:], is_unused=event.num_unused > 0)
+        """The round's spans in reading order: accepted, then rejected and discarded or unused, then the next token.
+
+        In the order of `drafts_in_reading_order`.
+        """
+        behind = {ROOT: self._detokenizer.fork()}
+        spans = []
+        for index in event.accepted_drafts:
+            token_id = event.draft_token_ids[index]
+            spans.append(Span(token_id, self._detokenizer.add(token_id), "accepted"))
+            behind[index] = self._detokenizer.fork()
+        spans += self._dropped(event, behind)
         if event.next_token_id is not None and event.next_token_kind is not None:
             spans.append(Span(event.next_token_id, self._detokenizer.add(event.next_token_id), event.next_token_kind))
         return tuple(spans)
@@ -105,15 +112,32 @@ class LaneSpans:
         """Text of an unfinished character at the very end, "" otherwise."""
         return self._detokenizer.finish()
 
-    def _dropped(self, token_ids: Sequence[int], *, is_unused: bool) -> list[Span]:
-        fork = self._detokenizer.fork()
-        texts = [fork.add(token_id) for token_id in token_ids]
-        if texts and not texts[-1]:
-            texts[-1] = fork.finish()
-        statuses: list[Status] = ["unused" if is_unused else "discarded"] * len(texts)
-        if statuses and not is_unused:
-            statuses[0] = "rejected"
-        return [Span(i, text, status) for i, text, status in zip(token_ids, texts, statuses, strict=True)]
+    def _dropped(self, event: Round, behind: dict[int, Detokenizer]) -> list[Span]:
+        """The drafts that did not stay, each as it reads behind those that it followed."""
+        parents, failed = event.draft_parents, set(_failed(event))
+        spans = []
+        # Parents stand before their children in this order too.
+        for index in drafts_in_reading_order(event)[event.num_accepted :]:
+            token_id = event.draft_token_ids[index]
+            behind[index] = behind[parent_of(parents, index)].fork()
+            text = behind[index].add(token_id)
+            if not text and not children_of(parents, len(event.draft_token_ids), index):
+                text = behind[index].finish()
+            status: Status = "unused" if event.num_unused else "rejected" if index in failed else "discarded"
+            spans.append(Span(token_id, text, status))
+        return spans
+
+
+def drafts_in_reading_order(event: Round) -> list[int]:
+    """Indices of a round's drafts: those that stayed, those that failed behind the last of them, and the others."""
+    first = [*event.accepted_drafts, *_failed(event)]
+    return [*first, *(index for index in range(len(event.draft_token_ids)) if index not in first)]
+
+
+def _failed(event: Round) -> Sequence[int]:
+    """The drafts that were judged behind the last one that stayed, and failed."""
+    last = event.accepted_drafts[-1] if event.num_accepted else ROOT
+    return children_of(event.draft_parents, len(event.draft_token_ids), last) if event.num_rejected else ()
 
 
 class CandidateTexts:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from specdemo.branches import Parents
 from specdemo.causal_lm import LONGEST_PART, BatchLM, CausalLM, CausalLMSession, TransformersLM
 from specdemo.llama import LlamaLM
 
@@ -53,12 +54,15 @@ class Target:
         """A fresh generation; its passes keep the hidden states at `feature_layers` (see CausalLM.open)."""
         return TargetSession(self.lm.open(feature_layers), can_crop=self.lm.can_crop)
 
-    def verify(self, sessions: Sequence["TargetSession"], token_ids: Sequence[Sequence[int]]) -> list[Tensor]:
+    def verify(
+        self, sessions: Sequence["TargetSession"], token_ids: Sequence[Sequence[int]], parents: Sequence[Parents]
+    ) -> list[Tensor]:
         """One pass over the newest committed token and K drafts of each session: logits after each, (K + 1, V)."""
         if len(sessions) == 1:
-            return [sessions[0].verify(token_ids[0])]
+            return [sessions[0].verify(token_ids[0], parents[0])]
         assert isinstance(self.lm, BatchLM), "only one at a time; see require_batches"
-        return self.lm.forward_many([session.session for session in sessions], token_ids, [*map(len, token_ids)])
+        each = [session.session for session in sessions]
+        return self.lm.forward_many(each, token_ids, [*map(len, token_ids)], parents)
 
     def decode_text(self, token_ids: Sequence[int]) -> str:
         """Exact text of the ids, control tokens included."""
@@ -96,13 +100,17 @@ class TargetSession:
         if self.session.features is not None:
             self.session.features = torch.cat(features)
 
-    def verify(self, token_ids: Sequence[int]) -> Tensor:
+    def verify(self, token_ids: Sequence[int], parents: Parents = ()) -> Tensor:
         """One pass over the newest committed token and K drafts: logits after each, shape (K + 1, V)."""
-        return self.session.forward(token_ids, len(token_ids))
+        return self.session.forward(token_ids, len(token_ids), parents)
 
-    def features(self, num_tokens: int) -> Tensor | None:
-        """Hidden states of the first tokens of the last pass, (num_tokens, ...); None where no layer was asked for."""
-        return None if self.session.features is None else self.session.features[:num_tokens]
+    def keep(self, rows: Sequence[int]) -> Tensor | None:
+        """Take back what the last pass read but for these rows.
+
+        Returns their hidden states, (len(rows), ...); None where no layer was asked for.
+        """
+        self.session.keep(rows)
+        return self.session.features
 
     def crop(self, length: int) -> None:
         """Take back the keys and values behind `length` tokens."""

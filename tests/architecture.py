@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = "specdemo"
 LAYERS = {
-    **dict.fromkeys(("errors", "settings", "events", "catalog"), 0),
+    **dict.fromkeys(("errors", "settings", "events", "branches", "catalog"), 0),
     **dict.fromkeys(
         (
             "metrics",
@@ -24,7 +24,6 @@ LAYERS = {
             "stopping",
             "schedule",
             "prompts",
-            "prompt_set",
             "engine_settings",
             "engine_texts",
             "proofs",

@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from specdemo.acceptance import Draft
+from specdemo.branches import Parents
 from specdemo.causal_lm import CausalLM, CausalLMSession
 from specdemo.decoding import decode
 from specdemo.drafters.base import Drafter, DraftSession
@@ -234,6 +235,7 @@ class WatchedSession:
     def __init__(self, session: CausalLMSession) -> None:
         self.inner = session
         self.token_ids: list[int] = []
+        self._newest: list[int] = []
         self.is_closed = False
 
     @property
@@ -248,9 +250,14 @@ class WatchedSession:
     def features(self, features: Tensor | None) -> None:
         self.inner.features = features
 
-    def forward(self, token_ids: Sequence[int], num_logits: int) -> Tensor:
+    def forward(self, token_ids: Sequence[int], num_logits: int, parents: Parents = ()) -> Tensor:
+        self._newest = list(token_ids)
         self.token_ids += token_ids
-        return self.inner.forward(token_ids, num_logits)
+        return self.inner.forward(token_ids, num_logits, parents)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.token_ids[len(self.token_ids) - len(self._newest) :] = [self._newest[row] for row in rows]
+        self.inner.keep(rows)
 
     def crop(self, length: int) -> None:
         del self.token_ids[length:]

@@ -4,15 +4,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 from specdemo import four_bit
-from specdemo.catalog import EMBEDDED_TARGET, SHIPPED_DRAFTERS, check_drafter_name
+from specdemo.catalog import EMBEDDED_TARGET, SHIPPED_DRAFTERS, check_drafter_name, read_tree_setting
+from specdemo.causal_lm import require_branches
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.drafters.block_formats import load_block
 from specdemo.drafters.draft_model import load_draft_model
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter, load_early_exit
+from specdemo.drafters.feature_chain import FeatureChainDrafter
 from specdemo.drafters.hybrid import HybridDrafter
-from specdemo.drafters.medusa import load_medusa
+from specdemo.drafters.medusa import MedusaDrafter, load_medusa
 from specdemo.drafters.mtp import load_mtp
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.drafters.ngram_hashed import HashedSuccessors
@@ -81,11 +83,11 @@ def _draft_model(setting: str, target: Target) -> Drafter:
 
 
 def _eagle3(setting: str, target: Target) -> Drafter:
-    return load_eagle3(Path(setting) if setting else shipped_folder("eagle3", target), target)
+    return _branching("eagle3", load_eagle3, setting, target)
 
 
 def _mtp(setting: str, target: Target) -> Drafter:
-    return load_mtp(Path(setting) if setting else shipped_folder("mtp", target), target)
+    return _branching("mtp", load_mtp, setting, target)
 
 
 def _dspark(setting: str, target: Target) -> Drafter:
@@ -97,7 +99,22 @@ def _dflash(setting: str, target: Target) -> Drafter:
 
 
 def _medusa(setting: str, target: Target) -> Drafter:
-    return load_medusa(Path(setting) if setting else shipped_folder("medusa", target), target)
+    return _branching("medusa", load_medusa, setting, target)
+
+
+def _branching(
+    name: str,
+    load: Callable[[Path, Target], FeatureChainDrafter | MedusaDrafter],
+    setting: str,
+    target: Target,
+) -> Drafter:
+    """FOLDER or nothing for chains, tree or tree:FOLDER for trees."""
+    is_tree, folder = read_tree_setting(setting)
+    if is_tree:
+        require_branches(target.lm, target.name)
+    drafter = load(Path(folder) if folder else shipped_folder(name, target), target)
+    drafter.is_tree = is_tree
+    return drafter
 
 
 def _universal(setting: str, target: Target) -> Drafter:

@@ -13,9 +13,11 @@ from torch import Tensor
 from torch.nn import functional as F  # noqa: N812
 
 from specdemo.acceptance import Draft
+from specdemo.branches import ROOT
 from specdemo.causal_lm import LONGEST_PART, CausalLMSession
 from specdemo.drafters.chain import Chain, draw_chains
 from specdemo.drafters.layers import KeyValues, Layer, attend
+from specdemo.drafters.tree import Tree, grow_tree, tree_or_note
 from specdemo.llama_layers import RotaryTable, joined
 from specdemo.sampling import Sampler
 
@@ -44,6 +46,9 @@ class FeatureCell(Protocol):
 class FeatureChainDrafter:
     """See drafters.base.Drafter."""
 
+    is_tree = False
+    """Whether it drafts trees."""
+
     def __init__(self, name: str, cell: FeatureCell, feature_layers: Sequence[int], rotary: RotaryTable) -> None:
         self.name, self.cell, self.rotary = name, cell, rotary
         self.feature_layers = tuple(feature_layers)
@@ -63,6 +68,8 @@ class FeatureChainDrafter:
     @torch.inference_mode()
     def propose_many(self, asked: Sequence[tuple["FeatureChainSession", int]]) -> list[Draft]:
         """See drafters.base.BatchDrafter. Each reads its own features; from there on the layer's rows go together."""
+        if asked[0][0].grows:
+            return [session.grow(max_tokens) for session, max_tokens in asked]
         sessions = [session for session, _ in asked]
 
         def next_logits(drawing: Sequence[tuple[int, Sequence[int]]]) -> Sequence[Tensor]:
@@ -99,8 +106,6 @@ class FeatureChainDrafter:
 class FeatureChainSession:
     """See drafters.base.DraftSession. Between rounds the cache holds rows of true features only."""
 
-    note = ""
-
     def __init__(
         self, drafter: FeatureChainDrafter, features: Tensor | None, prompt_ids: Sequence[int], sampler: Sampler
     ) -> None:
@@ -111,6 +116,7 @@ class FeatureChainSession:
         """What the chain goes on from, (1, D); None where features are to be read first."""
         self._num_true = 0
         self.bytes_read = 0
+        self.grows, self.note = tree_or_note(sampler, wants_tree=drafter.is_tree)
         # The last row of the prompt is left for the first proposal, which needs what the layer makes of it.
         self._unread = [] if features is None else [features[-1:]]
         if features is not None and len(features) > 1:
@@ -129,6 +135,39 @@ class FeatureChainSession:
     def begin(self, max_tokens: int) -> Chain:
         """An empty draft; with a prompt of one token it stays so: the target has read nothing yet."""
         return Chain(self._sampler, self._ids, max_tokens if self._unread else 0)
+
+    @torch.inference_mode()
+    def grow(self, max_tokens: int) -> Draft:
+        """A tree: behind the features all drafts of a level go through the layer together."""
+        cell = self._cell
+        outputs: dict[int, Tensor] = {}  # of the layer, by the draft that it stands behind
+        slots: dict[int, int] = {}
+
+        def next_logits(tree: Tree) -> Tensor:
+            level = tree.frontier
+            if level == [ROOT]:
+                mixed, residual = self.read_features(self._ids)
+            else:
+                before = [(tree.path(index)[-2:-1] or (ROOT,))[0] for index in level]
+                slots.update({index: self.cache.length + row for row, index in enumerate(level)})
+                visible = torch.zeros((len(level), self.cache.length + len(level)), dtype=torch.bool)
+                visible[:, : self._num_true] = True
+                for row, index in enumerate(level):
+                    visible[row, [slots[one] for one in tree.path(index)]] = True
+                place = self._num_true + len(tree.path(level[0])) - 1
+                inputs = joined([outputs[index] for index in before])
+                rotary = self._drafter.rotary.rows(place, place + 1)
+                ids = [tree.token_id(index) for index in level]
+                query, keys, values, residual = self._append(ids, inputs, rotary)
+                mixed = attend(query, keys, values, visible.to(query.device))
+            newest, logits = cell.finish(cell.layer.behind(residual, mixed))
+            self.bytes_read += cell.pass_bytes
+            outputs.update(zip(level, newest.split(1), strict=True))
+            return logits
+
+        draft = grow_tree(self._sampler, self._ids, max_tokens if self._unread else 0, next_logits)
+        self.forget_drafts()
+        return draft
 
     def read_features(self, token_ids: Sequence[int]) -> tuple[Tensor, Tensor]:
         """Rows of the features that came in; of the last one what attention mixed and what that is added to.
@@ -166,11 +205,17 @@ class FeatureChainSession:
         self._unread.clear()
 
     def _extend(self, token_ids: Sequence[int], inputs: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Append rows of the text to the cache; see `_append`."""
+        start = self.cache.length
+        return self._append(token_ids, inputs, self._drafter.rotary.rows(start, start + len(inputs)))
+
+    def _append(
+        self, token_ids: Sequence[int], inputs: Tensor, rotary: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Append rows to the cache; returns their queries, all keys and values, and what attention is added to."""
-        cell, start = self._cell, self.cache.length
         ids = torch.tensor(list(token_ids), device=inputs.device)
-        rows, residual = cell.combine(F.embedding(ids, cell.embedding), inputs)
-        query, key, value = cell.layer.heads(rows, self._drafter.rotary.rows(start, start + len(rows)))
+        rows, residual = self._cell.combine(F.embedding(ids, self._cell.embedding), inputs)
+        query, key, value = self._cell.layer.heads(rows, rotary)
         keys, values = self.cache.put(0, key, value)
-        self.cache.length = start + len(rows)
+        self.cache.length += len(rows)
         return query, keys, values, residual

@@ -25,6 +25,7 @@ from specdemo.causal_lm import CausalLMSession
 from specdemo.drafters.chain import draw_chain
 from specdemo.drafters.checkpoint import Checkpoint, Parts
 from specdemo.drafters.layers import WordHead
+from specdemo.drafters.tree import Tree, grow_tree, tree_or_note
 from specdemo.int8_linear import Int8Linear
 from specdemo.sampling import Sampler
 from specdemo.target import Target
@@ -61,6 +62,8 @@ class MedusaDrafter:
     """See drafters.base.Drafter. `words` is what the heads share, None where each has its own."""
 
     name = NAME
+    is_tree = False
+    """Whether it drafts trees."""
 
     def __init__(self, heads: Sequence[MedusaHead], words: WordHead | None, feature_layer: int) -> None:
         self.heads, self.words = heads, words
@@ -98,21 +101,32 @@ class MedusaSession:
         # A copy, so that the features of a long prompt need not be held for their last row.
         self._newest = None if features is None else features[-1:].clone()
         self.bytes_read = 0
-        self.note = ""
+        self._grows, self.note = tree_or_note(sampler, wants_tree=drafter.is_tree)
 
     @torch.inference_mode()
     def propose(self, max_tokens: int) -> Draft:
         """Ask all heads at once, then draw from the law of each."""
         num_heads = len(self._drafter.heads)
-        if max_tokens > num_heads:
+        if max_tokens > num_heads and not self._grows:
             self.note = f"the drafter has {num_heads} heads, so that no round has more drafts."
         num_tokens = min(max_tokens, num_heads)
         if self._newest is None or not num_tokens:
             return Draft(())  # after a prompt of one token the target has read nothing yet
         logits = self._drafter.logits(self._newest, num_tokens)
         self.bytes_read += self._drafter.pass_bytes(num_tokens)
+        if self._grows:
+            return self._grow(logits, max_tokens)
         rows = iter(logits.split(1))
         return draw_chain(self._sampler, self._ids, num_tokens, lambda token_ids: next(rows))
+
+    def _grow(self, logits: Tensor, max_tokens: int) -> Draft:
+        """A tree in which what a head says follows all that the head before it says; logits (K, V)."""
+
+        def next_logits(tree: Tree) -> Tensor | None:
+            depth = len(tree.path(tree.frontier[0]))
+            return logits[depth].expand(len(tree.frontier), -1) if depth < len(logits) else None
+
+        return grow_tree(self._sampler, self._ids, max_tokens, next_logits)
 
     def commit(self, token_ids: Sequence[int], features: Tensor | None) -> None:
         """Remember the tokens, and the last of the features."""

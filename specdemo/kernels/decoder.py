@@ -1,7 +1,8 @@
 """The decoder layers of a Llama for a few new tokens at a time, without a call into Python between them.
 
 Knows weights only as arrays. Every row is computed by itself and in one order, so it has the same bits however many
-rows are fed at once, and whichever sequences they belong to: a row says where the keys and values of its own stand.
+rows are fed at once, and whichever sequences they belong to: a row says where the keys and values of its own stand. So
+it has in a tree, where what a row sees of this pass's rows is its own branch.
 Shapes: L layers, T new tokens, D hidden, F inner width of the feed-forward part, H query heads, G key/value heads,
 E head size, N positions with keys and values; all arrays C-contiguous, float32 but for weights.
 """
@@ -23,6 +24,9 @@ _REORDER = {"reassoc", "contract", "nsz", "nnan"}  # enough to sum and compare i
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
 _LOWEST_EXPONENT = np.float32(-87.0)
+_POSITIONS_AT_ONCE = 4
+FIRST_BRANCH_COLUMN = 5
+"""Of `places`; see run_layers."""
 # e^-40 of the largest weight changes no sum in float32, and its products would be denormal: a hundred times slower.
 _NEGLIGIBLE = np.float32(-40.0)
 
@@ -45,9 +49,11 @@ class LayerWeights(NamedTuple):
 def run_layers(hidden, weights, places, shape, rotary, layers):
     """Put `hidden` (T, D) through the layers (first, one after the last), in place.
 
-    `places` (T, 3), int64: of each row the address of its sequence's cache, a float32 array (2, L, G, N, E), its N, and
-    the row's position. A cache holds the keys and values of the positions before its rows', and takes theirs. `shape`
-    (L, G, E); `rotary` (2, T, E / 2): cosines and sines of the rows' positions.
+    `places` (T, 5 + B), int64: of each row the address of its sequence's cache, a float32 array (2, L, G, N, E), its
+    N, the row's position, the slot of the cache that takes its keys and values, and how many positions stand in the
+    slots of their own number: all that the row sees, or in a tree those before its branch. Then the slots of the
+    positions from there on, ascending, its own last. `shape` (L, G, E); `rotary` (2, T, E / 2): cosines and sines of
+    the rows' positions.
     """
     num_tokens, num_groups, size = len(hidden), shape[1], shape[2]
     normed = np.empty_like(hidden)
@@ -57,7 +63,7 @@ def run_layers(hidden, weights, places, shape, rotary, layers):
     mixed = np.empty((num_tokens, num_heads, size), np.float32)
     inner = np.empty((num_tokens, weights.gate_up.shape[1]), np.float32)
     gated = np.empty((num_tokens, weights.gate_up.shape[1] // 2), np.float32)
-    longest = (np.max(places[:, 2]) // STEP + 1) * STEP
+    longest = (np.max(places[:, 3]) // STEP + 1) * STEP
     scores = np.empty((num_tokens * num_groups, num_heads // num_groups, longest), np.float32)
     for layer in range(layers[0], layers[1]):
         normalize(hidden, weights.input_norm[layer], weights.epsilon, normed)
@@ -121,7 +127,7 @@ def _add(hidden, added):
 def _place(projected, rotary, places, shape, layer):
     """Rotate the queries of `projected` (T, H + 2 G, E) in place.
 
-    Its rotated keys, and its values, go into the caches, each row's at its position.
+    Its rotated keys, and its values, go into the caches, each row's into its slot.
     """
     num_groups, size = shape[1], shape[2]
     num_tokens, half = len(projected), size // 2
@@ -134,11 +140,11 @@ def _place(projected, rotary, places, shape, layer):
                 first, second = low[i], high[i]
                 low[i] = first * cos[i] - second * sin[i]
                 high[i] = second * cos[i] + first * sin[i]
-        position = places[token, 2]
+        slot = places[token, 3]
         for group in range(num_groups):
             keys, values = _cached(places[token], shape, layer, group)
-            keys[position] = projected[token, num_heads + group]
-            values[position] = projected[token, num_heads + num_groups + group]
+            keys[slot] = projected[token, num_heads + group]
+            values[slot] = projected[token, num_heads + num_groups + group]
 
 
 @njit(cache=True, parallel=True)
@@ -151,13 +157,32 @@ def _attend(projected, places, shape, layer, scores, mixed):
     for unit in prange(num_tokens * num_groups):
         token, group = unit // num_groups, unit % num_groups
         keys, values = _cached(places[token], shape, layer, group)
-        visible, heads = places[token, 2] + 1, slice(group * per_group, (group + 1) * per_group)
-        for position in range(0, visible, ROWS_PER_BLOCK):
-            multiply_rows(projected[token, heads], keys, scores[unit], position)
+        visible, num_slots, num_straight = places[token, 2] + 1, places[token, 3] + 1, places[token, 4]
+        heads = slice(group * per_group, (group + 1) * per_group)
+        for slot in range(0, num_slots, ROWS_PER_BLOCK):
+            multiply_rows(projected[token, heads], keys, scores[unit], slot)
+        branch = places[token, FIRST_BRANCH_COLUMN:]
+        whole = num_straight - num_straight % _POSITIONS_AT_ONCE if num_straight < visible else visible
+        tail = _gather(values, branch, whole, num_straight, visible)
         for head in range(per_group):
+            for position in range(num_straight, visible):
+                scores[unit, head, position] = scores[unit, head, branch[position - num_straight]]
             weights = scores[unit, head, :visible]
             _softmax(weights, scale)
-            _mix(weights, values, mixed[token, group * per_group + head])
+            into = mixed[token, group * per_group + head]
+            into[:] = np.float32(0)
+            _mix(weights[:whole], values, into)
+            _mix(weights[whole:], tail, into)
+
+
+@njit(cache=True)
+def _gather(values, branch, first, num_straight, visible):
+    """The values (N, E) of the positions first..visible - 1 below each other, those of a branch from its slots."""
+    gathered = np.empty((visible - first, values.shape[1]), np.float32)
+    for position in range(first, visible):
+        slot = position if position < num_straight else branch[position - num_straight]
+        gathered[position - first] = values[slot]
+    return gathered
 
 
 @njit(cache=True, fastmath=_REORDER)
@@ -177,11 +202,10 @@ def _softmax(scores, scale):
 
 @njit(cache=True, fastmath=_REORDER)
 def _mix(weights, values, mixed):
-    """mixed (E,) = weights (N,) times values (N, E); four positions a turn, so that sums stay longer in registers."""
+    """mixed (E,) += weights (N,) times values (N, E); four positions a turn, so that sums stay longer in registers."""
     num_positions, width = len(weights), len(mixed)
-    in_fours = num_positions - num_positions % 4
-    mixed[:] = np.float32(0)
-    for first in range(0, in_fours, 4):
+    in_fours = num_positions - num_positions % _POSITIONS_AT_ONCE
+    for first in range(0, in_fours, _POSITIONS_AT_ONCE):
         weight, value = weights[first : first + 4], values[first : first + 4]
         for i in range(width):
             mixed[i] += (

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specdemo.kernels.decoder import Array, LayerWeights, normalize, run_layers, run_products
+from specdemo.kernels.decoder import FIRST_BRANCH_COLUMN, Array, LayerWeights, normalize, run_layers, run_products
 from specdemo.kernels.dot import Q4_1_BYTES, Q8_0_BYTES, STEP, multiply
 
 MOST_ROWS = 17
@@ -20,6 +20,37 @@ MOST_ROWS = 17
 
 # Numba's simplest scheduler, used where no other is installed, ends the process when two threads enter it.
 _LOCK = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The new rows of one sequence, whose keys and values take the slots from `start` on.
+
+    `cache` (2, L, G, N, E). `branches`: in a tree of each row the slots behind `start` that it sees, ascending, its own
+    last; () for rows that stand one behind the other.
+    """
+
+    cache: Tensor
+    start: int
+    num_rows: int
+    branches: Sequence[Sequence[int]] = ()
+
+    @property
+    def longest_branch(self) -> int:
+        """Slots that the widest row of `branches` takes."""
+        return max(map(len, self.branches), default=0)
+
+    def write(self, places: Array) -> int:
+        """Fill in the first of `places` as decoder.run_layers reads them; returns how many they are."""
+        assert self.cache.is_contiguous() and self.start + self.num_rows <= self.cache.shape[3], "rows must fit"
+        place = places[: self.num_rows]
+        place[:, 0], place[:, 1] = self.cache.data_ptr(), self.cache.shape[3]
+        place[:, 2] = place[:, 3] = np.arange(self.start, self.start + self.num_rows)
+        place[:, 4] = place[:, 2] + 1
+        for row, branch in enumerate(self.branches):
+            place[row, 2], place[row, 4] = self.start + len(branch), self.start + 1
+            place[row, FIRST_BRANCH_COLUMN : FIRST_BRANCH_COLUMN + len(branch)] = branch
+        return self.num_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,22 +76,17 @@ class CompiledLlama:
         """Bytes of the head and its norm."""
         return self.head.nbytes + self.head_norm.nbytes
 
-    def run(self, hidden: Tensor, spans: Sequence[tuple[Tensor, int, int]], rotary: Tensor, layers: range) -> None:
+    def run(self, hidden: Tensor, spans: Sequence[Rows], rotary: Tensor, layers: range) -> None:
         """Put `hidden` (T, D) through some layers, in place; see decoder.run_layers. `rotary` (2, T, E).
 
-        `spans` are the sequences that the rows belong to, one after the other: cache (2, L, G, N, E), position of the
-        first row, number of rows.
+        `spans` are the sequences that the rows belong to, one after the other.
         """
         half = np.ascontiguousarray(rotary.numpy()[..., rotary.shape[-1] // 2 :])
-        places = np.empty((len(hidden), 3), np.int64)
+        places = np.empty((len(hidden), FIRST_BRANCH_COLUMN + max(span.longest_branch for span in spans)), np.int64)
         first = 0
-        for cache, start, num_rows in spans:
-            assert cache.is_contiguous() and start + num_rows <= cache.shape[3], "rows must fit their cache"
-            place = places[first : first + num_rows]
-            place[:, 0], place[:, 1] = cache.data_ptr(), cache.shape[3]
-            place[:, 2] = np.arange(start, start + num_rows)
-            first += num_rows
-        shape = (spans[0][0].shape[1], spans[0][0].shape[2], spans[0][0].shape[4])
+        for span in spans:
+            first += span.write(places[first:])
+        shape = (spans[0].cache.shape[1], spans[0].cache.shape[2], spans[0].cache.shape[4])
         with _LOCK:
             _use_torchs_threads()
             run_layers(hidden.numpy(), self.layers, places, shape, half, (layers.start, layers.stop))
@@ -99,7 +125,7 @@ def prepare() -> None:
         layers = LayerWeights(norm, matrix, square, norm, matrix[:, : 2 * size].copy(), square, 1e-5)
         model = CompiledLlama(layers, norm[0], np.zeros((2, head_bytes), head_kind))
         hidden = torch.zeros(1, size)
-        model.run(hidden, [(torch.zeros(2, 1, 1, 2, size), 0, 1)], torch.zeros(2, 1, size), range(1))
+        model.run(hidden, [Rows(torch.zeros(2, 1, 1, 2, size), 0, 1)], torch.zeros(2, 1, size), range(1))
         model.logits(hidden)
 
 

@@ -18,6 +18,7 @@ _SCRIPTS = (
     "race_idle.js",
     "race_text.js",
     "race_charts.js",
+    "race_tree.js",
     "race_lane.js",
     "race_round.js",
     "race_player.js",
@@ -31,7 +32,7 @@ _SCRIPTS = (
     "race_room.js",
     "race.js",
 )
-STYLES = ("race.css", "race_room.css", "race_inspector.css", "learn.css")
+STYLES = ("race.css", "race_room.css", "race_inspector.css", "race_tree.css", "learn.css")
 
 Questions = Sequence[Callable[[Any], Any]]
 IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "done": None, "message": ""}

@@ -194,6 +194,7 @@ VIEW: dict[str, dict[str, str]] = {
         "details": "详情（英文）：{message}",
         "note_context_full": "草稿模型的上下文（{limit} 个词元）已满；其余部分用较少的草稿解码。",
         "note_no_four_bit": "4 比特草稿模型在这里无法运行（英文）：{error}",
+        "note_block_chain": "block 规则只判一条链，所以没有起草成树。",
         "note_slot": "按权重看，块中第 {found} 个位置预测下一个词元，而配置说是第 {said} 个。",
         "note_too_dear": "在这台机器上，4 比特草稿模型一次前向的代价是目标模型的 {cost} 倍，不划算",
         "failed_title": "比赛没有跑起来",

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from specdemo.branches import ROOT
 from specdemo.catalog import read_note
 from specdemo.events import Finished, Reading, Round, Started
-from specdemo.metrics import ratio
+from specdemo.metrics import drafts_trees, ratio
 from specdemo.race import LANES, LaneUpdate
-from specdemo.spans import Span
+from specdemo.spans import Span, drafts_in_reading_order
 from specdemo.theory import expected_in_race
 from specdemo.traces import Trace, compare
 from specdemo.ui.evidence_wire import evidence_entry
@@ -111,6 +112,8 @@ class RaceWire:
         elif isinstance(event, Round):
             tally.add(event)
             row |= {"e": "r", **self._round_row(tally, event)}
+            if event.draft_parents:
+                row["g"] = _branches(event)
             if event.evidence is not None:
                 row["v"] = evidence_entry(event.evidence)
         elif isinstance(event, Finished):
@@ -164,9 +167,18 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
 
 
 def _expected(updates: Sequence[LaneUpdate], alpha: float | None) -> float | None:
-    """Tokens per round by the formula."""
+    """Tokens per round by the formula, which speaks of chains."""
+    if drafts_trees(update.event for update in updates):
+        return None
     started = (u.event for u in updates if u.lane == LANES[1] and isinstance(u.event, Started))
     return expected_in_race(alpha, next((event.settings for event in started), {}))
+
+
+def _branches(event: Round) -> list[list[int]]:
+    """Of each draft of a tree, as its spans stand: the place of the one before it, -1 for none, and its rank."""
+    order = drafts_in_reading_order(event)
+    places = {index: place for place, index in enumerate(order)} | {ROOT: ROOT}
+    return [[places[event.draft_parents[index]], index] for index in order]
 
 
 def _note(note: str) -> str | list[Any]:

@@ -153,10 +153,12 @@ def test_what_an_engine_lacks() -> None:
         "ngram:map": ["transformers"],
         "quantized": [],
         "eagle3": ["transformers"],
+        "eagle3:tree": ["transformers"],
         "mtp": [],
         "dspark": ["transformers"],
         "dflash": ["transformers"],
         "medusa": list(ENGINES),
+        "medusa:tree": list(ENGINES),
         "draft-model": [],
         "universal": ["SGLang", "llama.cpp"],
         "hybrid": ["vLLM", "SGLang", "transformers"],
@@ -179,3 +181,15 @@ def test_every_sentence_is_said_somewhere() -> None:
 def test_what_this_program_has_not_is_refused(drafter: str, k: int, temperature: float) -> None:
     with pytest.raises(SettingsError):
         engine_settings(drafter, k, temperature)
+
+
+def test_a_tree_is_a_tree_where_the_engine_has_one_and_else_says_that_it_is_a_chain() -> None:
+    for found in engine_settings("eagle3:tree", 9, 0.0):
+        if found.engine == "SGLang":
+            assert "--speculative-eagle-topk 4" in found.lines[0]
+        elif found.lines:
+            assert "drafts chains" in found.note
+    assert (
+        "--speculative-eagle-topk 1"
+        in next(e for e in engine_settings("eagle3", 9, 0.0) if e.lines and e.engine == "SGLang").lines[0]
+    )

@@ -3,10 +3,12 @@
 import json
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from specdemo.drafters import make_drafter
 from specdemo.drafters.medusa import load_medusa
 from specdemo.errors import ModelError
 from specdemo.events import Finished
@@ -57,6 +59,17 @@ def test_a_round_has_no_more_drafts_than_heads_and_says_so(k: int, folder: Path)
 @pytest.mark.parametrize("rule", ["coupled", "rejection", "block"])
 def test_sampled_answers_come_from_honest_laws(rule: str, folder: Path) -> None:
     check_sampled(load_medusa(folder, make_target()), PROMPT, rule)
+
+
+@pytest.mark.parametrize("rule", ["greedy", "coupled"])
+def test_as_a_tree_each_head_goes_on_from_all_that_the_one_before_says(rule: str, folder: Path) -> None:
+    target = make_target()
+    settings: dict[str, Any] = {"max_new_tokens": 24, "seed": 3}
+    settings |= {"temperature": 1.0, "rule": rule} if rule == "coupled" else {}
+    events = run(target, make_drafter(f"medusa:tree:{folder}", target), PROMPT, num_draft_tokens=9, **settings)
+    assert answer(events) == plain(target, PROMPT, **settings)
+    assert any(one.num_drafted_deep < len(one.draft_token_ids) for one in rounds_of(events)), "it forks"
+    assert max(one.num_drafted_deep for one in rounds_of(events)) <= NUM_HEADS
 
 
 def test_a_prompt_of_one_token_begins_without_drafts(folder: Path) -> None:
