@@ -272,6 +272,8 @@ function paintPosition(boxes, shown, position) {
     addText("p", "inside-note", decision, say("inside_entropy", { entropy: figure(position.h) }));
   }
   if (rule) addText("p", "inside-note", decision, say(`inside_help_${rule}`));
+  const isByRest = row.g && position.u != null && Math.abs(position.a - Math.min(1, position.t / position.d)) > 1e-3;
+  if (isByRest) addText("p", "inside-note", decision, say("inside_after_siblings"));
   if (position.f != null || position.k != null) {
     addText("h3", "", decision, say("inside_origin"));
     addOrigin(decision, shown, position);

@@ -164,8 +164,8 @@ def _greedy(case: _Case) -> Verdict:
 def _rejection(case: _Case) -> Verdict:
     """Accept with probability min(1, target / draft), else judge the next sibling by the residual, or draw from it.
 
-    Source: Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2. Siblings one after the other:
-    Li et al. 2401.15077 (EAGLE), appendix A; they are what a tree's drafter says without drawing.
+    Source: Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2. Siblings one after the other,
+    as what the drafter says without drawing: SafeAILab/EAGLE `eagle/model/utils.py`.
     """
     pairs = case.token_probs()
     path: list[int] = []

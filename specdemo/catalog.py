@@ -100,6 +100,23 @@ def read_note(note: str) -> tuple[str, dict[str, str]] | None:
     return None
 
 
+def is_for(spec: str, target: str) -> bool:
+    """Whether a drafter without a place of its own can draft for a target; trained ones ship for the embedded alone."""
+    name = spec.partition(":")[0]
+    trained = spec in SHIPPED_DRAFTERS or name in SHIPPED_DRAFTERS or name == "hybrid"
+    return target == EMBEDDED_TARGET or spec == "early-exit" or not trained
+
+
+def is_place(spec: str) -> bool:
+    """Whether `spec` is a folder or a repository by itself, so that what stands there says which drafter it is.
+
+    By its slash alone: nothing is read. A folder beside the program is ./NAME.
+    """
+    before_colon = spec.partition(":")[0]
+    has_drive = len(before_colon) == 1 and spec[2:3] in ("/", "\\")
+    return has_drive or "/" in before_colon or "\\" in before_colon
+
+
 def read_tree_setting(setting: str) -> tuple[bool, str]:
     """Of a drafter that can draft trees: whether it shall, and the folder that is named, if any."""
     kind, _, folder = setting.partition(":")
@@ -108,6 +125,8 @@ def read_tree_setting(setting: str) -> tuple[bool, str]:
 
 def reads_a_folder(spec: str) -> bool:
     """Whether making the drafter would read weights from a place that `spec` names."""
+    if is_place(spec):
+        return True
     name, _, setting = spec.partition(":")
     if name == "hybrid":
         return reads_a_folder(setting)
@@ -117,14 +136,18 @@ def reads_a_folder(spec: str) -> bool:
 
 
 def check_drafter_name(spec: str) -> None:
-    """Raise SettingsError unless `spec`, NAME or NAME:SETTING, names a drafter."""
+    """Raise SettingsError unless `spec`, NAME, NAME:SETTING or a place, names a drafter."""
+    if is_place(spec):
+        return
     name, _, setting = spec.partition(":")
     if name == "hybrid" and setting:
         if setting.partition(":")[0] == "hybrid":
             raise SettingsError("a hybrid's model drafter is a hybrid; name another, for example hybrid:eagle3.")
         check_drafter_name(setting)
     if name not in DRAFTER_LABELS:
-        raise SettingsError(f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}.")
+        raise SettingsError(
+            f"the drafter is {spec!r}; it must be one of {', '.join(DRAFTER_LABELS)}, or a folder or repository."
+        )
 
 
 def check_precision(precision: str) -> None:

@@ -12,21 +12,29 @@ from transformers import PreTrainedTokenizerBase
 from specdemo.errors import PromptError
 from specdemo.prompts import check_prompt
 
+_SAMPLE = "specdemo system text"
 _FIRST_PLACEHOLDER = 0xF0000  # private use: no tokenizer has these characters as control tokens
 
 
 def encode_prompt(
-    tokenizer: PreTrainedTokenizerBase, prompt: str, *, system: str, raw: bool, context_length: int
+    tokenizer: PreTrainedTokenizerBase,
+    prompt: str,
+    *,
+    system: str,
+    raw: bool,
+    context_length: int,
+    thinking: bool | None = None,
 ) -> list[int]:
     """Prompt ids. Raises PromptError when the prompt is empty or leaves no room in the context.
 
+    `thinking` turns the template's switch for it, None leaves it as it is; a template without one takes no notice.
     The template's control tokens are control tokens; the same strings typed by a person are split like any other text.
     """
     check_prompt(prompt, system)
     if raw or tokenizer.chat_template is None:
         ids = _encode_text(tokenizer, f"{system}\n\n{prompt}" if system and not raw else prompt, is_whole=True)
     else:
-        ids = _encode_chat(tokenizer, prompt, system)
+        ids = _encode_chat(tokenizer, prompt, system, thinking)
     if not ids:
         raise PromptError("the prompt has no tokens; type a question or some text.")
     if len(ids) >= context_length:
@@ -37,9 +45,37 @@ def encode_prompt(
     return ids
 
 
-def _encode_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str) -> list[int]:
+def has_system_role(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether the chat template has a turn for a system text."""
+    try:
+        return _SAMPLE in _apply(tokenizer, [{"role": "system", "content": _SAMPLE}, _user("x")], None)
+    except TemplateError:
+        return False
+
+
+def thinking_by_default(tokenizer: PreTrainedTokenizerBase) -> bool | None:
+    """Whether the chat template has the model think unless it is told otherwise; None where it has no switch."""
+    if tokenizer.chat_template is None:
+        return None
+    try:
+        off, default, on = (_apply(tokenizer, [_user("x")], thinking) for thinking in (False, None, True))
+    except TemplateError:
+        return None
+    return None if on == off else default == on
+
+
+def _user(text: str) -> dict[str, str]:
+    return {"role": "user", "content": text}
+
+
+def _apply(tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, str]], thinking: bool | None) -> str:
+    switch = {} if thinking is None else {"enable_thinking": thinking}
+    return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **switch))
+
+
+def _encode_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str, thinking: bool | None) -> list[int]:
     hidden, typed = _hide_control_tokens(tokenizer, (prompt, system))
-    rendered = _render(tokenizer, *hidden)
+    rendered = _render(tokenizer, *hidden, thinking)
     control = "|".join(re.escape(token) for token in sorted(_control_tokens(tokenizer), key=len, reverse=True))
     ids: list[int] = []
     for part in re.split(f"({control})", rendered) if control else [rendered]:
@@ -50,15 +86,18 @@ def _encode_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str) -
     return ids
 
 
-def _render(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str) -> str:
-    user = {"role": "user", "content": prompt}
-    messages = [{"role": "system", "content": system}, user] if system else [user]
+def _render(tokenizer: PreTrainedTokenizerBase, prompt: str, system: str, thinking: bool | None) -> str:
+    # Some templates know no system role (Gemma 1 and 2), or leave its text out: it then opens the user's turn.
+    folded = f"{system}\n\n{prompt}"
     try:
-        return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
+        if not system:
+            return _apply(tokenizer, [_user(prompt)], thinking)
+        messages = [{"role": "system", "content": system}, _user(prompt)]
+        rendered = _apply(tokenizer, messages, thinking)
+        return rendered if system.strip() in rendered else _apply(tokenizer, [_user(folded)], thinking)
     except TemplateError as error:
         if system:
-            # Some templates know no system role (Gemma 1 and 2): its text then opens the user's turn.
-            return _render(tokenizer, f"{system}\n\n{prompt}", "")
+            return _render(tokenizer, folded, "", thinking)
         raise PromptError(f"the model's chat template refuses the prompt: {error}. Give it raw instead.") from error
 
 

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 import segno
 
+from specdemo.catalog import check_drafter_name
 from specdemo.errors import SettingsError
 from specdemo.ui.room import Room
 
@@ -32,11 +33,17 @@ _WHITE_ON_BLACK, _AS_BEFORE = "\x1b[97;40m", "\x1b[0m"
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where to serve, None for Gradio's own choice; `room` is None outside class."""
+    """Where to serve, None for Gradio's own choice; `room` is None outside class.
+
+    `target` is what the page runs, None for what its profile says; `drafters` are the places whose drafters it offers
+    besides those that come along.
+    """
 
     host: str | None = None
     port: int | None = None
     room: Room | None = None
+    target: str | None = None
+    drafters: tuple[str, ...] = ()
 
     def launch_options(self) -> dict[str, Any]:
         """Arguments for `launch`."""
@@ -59,17 +66,19 @@ def asked(argv: Sequence[str]) -> Serving:
 def parse(argv: Sequence[str], find_address: Callable[[], str | None] | None = None) -> Serving:
     """The arguments, and that the address can be bound; raises SettingsError. `find_address`: see local_address."""
     arguments = _parser().parse_args(argv)
-    port = arguments.port
+    port, drafters = arguments.port, tuple(arguments.drafter)
+    for drafter in drafters:
+        check_drafter_name(drafter)
     if not arguments.classroom:
         if port is not None or arguments.host is not None:
             _check_free(arguments.host or LOCALHOST, port or 0)
-        return Serving(arguments.host, port)
+        return Serving(arguments.host, port, None, arguments.target, drafters)
     port = port or DEFAULT_PORT
     address = arguments.host or (find_address or local_address)()
     # Without a network only this machine can come, and nothing is opened to others.
     host = arguments.host or (EVERY_ADDRESS if address else LOCALHOST)
     _check_free(host, port)
-    return Serving(host, port, room_at(address, port))
+    return Serving(host, port, room_at(address, port), arguments.target, drafters)
 
 
 def local_address() -> str | None:
@@ -169,6 +178,8 @@ def _port(text: str) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="python app.py", description="The race page.", allow_abbrev=False)
     add = parser.add_argument
+    add("--target", metavar="NAME", help="a folder or a repository of a language model")
+    add("--drafter", action="append", default=[], metavar="NAME", help="a folder or a repository to offer; repeatable")
     add("--classroom", action="store_true", help="for a class on the local network: address, QR code, a longer queue")
     add("--host", metavar="ADDRESS", help="the address to serve at; in class all of this machine's")
     add("--port", type=_port, metavar="N", help=f"the port: {DEFAULT_PORT} in class, else the first free from there")

@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from specdemo import space
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
+from specdemo.cli_pairs import MODES, add_pair_commands, add_thinking
 from specdemo.cli_prove import add_prove_options
 from specdemo.cli_tune import add_tune_commands
 from specdemo.console import Show, loading_bar
@@ -23,6 +23,7 @@ from specdemo.prompts import check_prompt, load_prompts
 from specdemo.race import LaneUpdate, RaceRequest
 from specdemo.reports import lane_document, race_document, request_document
 from specdemo.settings import MAX_DRAFT_TOKENS, RULES, DecodeSettings
+from specdemo.space import command as space
 from specdemo.traces import Trace, save
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         else:
             command.add_argument("--json", action="store_true", help="one JSON document on stdout")
     add_tune_commands(commands)
+    add_pair_commands(commands)
     add_prove_options(
         commands.add_parser("prove", help="that answers and distributions are the target's own", allow_abbrev=False)
     )
@@ -107,7 +109,10 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     names = ", ".join(DRAFTER_LABELS)
     add("--target", default=EMBEDDED_TARGET, metavar="NAME", help=f"{', '.join(TARGETS)}, a folder or a repository")
     add(
-        "--drafter", default="quantized", metavar="NAME", help=f"{names}; NAME:SETTING as in ngram:2-5 or early-exit:10"
+        "--drafter",
+        default="quantized",
+        metavar="NAME",
+        help=f"{names}; NAME:SETTING as in ngram:2-5 or early-exit:10; or a folder or a repository of any drafter",
     )
     add(
         "--k",
@@ -125,6 +130,7 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     add("--max-new-tokens", type=int, default=_DEFAULTS.max_new_tokens, metavar="N")
     add("--system", default="", metavar="TEXT", help="the system turn; the template's own by default")
     add("--raw", action="store_true", help="no chat template: the prompt as it is")
+    add_thinking(command)
     add("--stop", action="append", default=[], metavar="TEXT", help="a string that ends the answer; repeatable")
     _add_precision(command)
     fastest = " ".join(f"--{name} {value}" for name, value in _FASTEST.items())
@@ -174,7 +180,10 @@ def _record(arguments: argparse.Namespace) -> int:
     updates = _collect(engine.race(request), Show(is_quiet=True))
     known = next((item for item in load_prompts() if item.prompt == request.prompt), None)
     title, category = (known.titles["en"], known.category) if known else (request.prompt[:60], "own")
-    save(Trace(title, category, request_document(request), engine.provenance(request.drafter), tuple(updates)), output)
+    save(
+        Trace(title, category, request_document(request), engine.provenance(request.drafter, request), tuple(updates)),
+        output,
+    )
     sys.stdout.write(f"{output}\n")
     return _exit_code(updates)
 
@@ -211,6 +220,7 @@ def _request(arguments: argparse.Namespace) -> RaceRequest:
         drafter=arguments.drafter,
         system=arguments.system,
         raw=arguments.raw,
+        thinking=MODES[arguments.thinking],
         precision=arguments.precision,
         settings=settings,
     )
@@ -225,8 +235,10 @@ def parse_k(text: str) -> int:
 
 def _load(request: RaceRequest) -> "Engine":
     with loading_bar() as progress:
+        import_module("specdemo.preflight").check_before_download(request.target, request.drafter, request.thinking)
         engine = import_module("specdemo.engine").Engine.load(request.target, progress).at(request.precision)
         engine.encode(request)
+        import_module("specdemo.places").drafter_folder(request.drafter, progress)
         progress("Preparing the drafter.", None)
         engine.warm_up(request.drafter)
     return engine

@@ -184,6 +184,7 @@ class _Row:
         # Of the newest token, then of the drafts that stay; the last token of all no pass has read yet.
         features = self.session.keep([0, *(index + 1 for index in verdict.path)][:num_kept])
         self.draft_session.commit(tokens[:num_kept], features)
+        # A tree is as deep as its drafter is sure of itself already.
         if not draft.parents:
             self._schedule.update(len(draft.token_ids), verdict.num_accepted)
         if num_kept == len(tokens):

@@ -15,7 +15,7 @@ import transformers
 
 from specdemo import __version__
 from specdemo.catalog import TARGETS
-from specdemo.chat import encode_prompt
+from specdemo.chat import encode_prompt, thinking_by_default
 from specdemo.decoding import decode
 from specdemo.divergence import explain_divergence
 from specdemo.drafters import make_drafter
@@ -74,6 +74,7 @@ class Engine:
             system=request.system,
             raw=request.raw,
             context_length=self.target.context_length,
+            thinking=request.thinking,
         )
 
     def generate(self, request: RaceRequest) -> Iterator[LaneUpdate]:
@@ -106,16 +107,20 @@ class Engine:
         """The events of one generation with the drafter `spec`, whatever the request names."""
         # Made inside the generator: a drafter that cannot be had ends its own lane and no other.
         drafter = self.drafter(spec)
-        yield from decode(self.target, drafter, prompt_ids, request.settings, self.provenance(spec))
+        yield from decode(self.target, drafter, prompt_ids, request.settings, self.provenance(spec, request))
 
-    def provenance(self, drafter: str) -> dict[str, Any]:
-        """What was run, on what: models and revisions, dtype, device, library versions, time."""
+    def provenance(self, drafter: str, request: RaceRequest | None = None) -> dict[str, Any]:
+        """What was run, on what: models and revisions, dtype, device, library versions, time.
+
+        With a request also whether the target was asked to think before it answers, where it can be asked.
+        """
         made = self.drafter(drafter)
         return {
             "target": self.target.name,
             "target_title": _title(self.target.name),
             "target_revision": self.target.revision,
             "target_bytes": self.target.lm.weight_bytes,
+            "thinking": self._thinking(request),
             "drafter": drafter,
             "drafter_bytes": made.memory_bytes,
             "dtype": self.target.precision,
@@ -127,6 +132,14 @@ class Engine:
             "python": platform.python_version(),
             "recorded": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         }
+
+    def _thinking(self, request: RaceRequest | None) -> str:
+        """ "on", "off", or "" where there is no template with a switch for it."""
+        default = thinking_by_default(self.target.tokenizer)
+        if default is None or (request is not None and request.raw):
+            return ""
+        chosen = None if request is None else request.thinking
+        return "on" if (default if chosen is None else chosen) else "off"
 
     def warm_up(self, drafter: str) -> None:
         """Run a few tokens through both lanes, so that the first race does not pay for first touches."""

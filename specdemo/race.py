@@ -62,7 +62,8 @@ class RaceRequest:
     """What a person asks for: a prompt for a target, a drafter, and the settings of both lanes.
 
     `raw` feeds the prompt as it is instead of through the chat template; `system` is the system turn ("" = the
-    template's own); `precision` is the target's, one of catalog.PRECISIONS.
+    template's own); `thinking` turns the template's switch for it, None leaves it alone; `precision` is the target's,
+    one of catalog.PRECISIONS.
     """
 
     prompt: str
@@ -72,6 +73,7 @@ class RaceRequest:
     system: str = ""
     raw: bool = False
     precision: str = "auto"
+    thinking: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,9 @@ class PassCosts:
 
 
 class EventSource(Protocol):
-    """All that the page holds of the engine."""
+    """All that the page holds of the engine, and the name of its target."""
+
+    target: str
 
     def start(self) -> None:
         """Fetch and load in the background; returns at once, idempotent."""

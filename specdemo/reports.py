@@ -45,5 +45,6 @@ def request_document(request: RaceRequest) -> dict[str, Any]:
         "system": request.system,
         "raw": request.raw,
         "precision": request.precision,
+        "thinking": request.thinking,
         "settings": request.settings.to_dict(),
     }

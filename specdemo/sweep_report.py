@@ -82,13 +82,26 @@ def point_row(point: Point) -> dict[str, Any]:
 
 
 def rows_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Rows of a document as a table that spreadsheets read; what is a list is left out."""
-    names = dict.fromkeys(name for row in rows for name, value in row.items() if not isinstance(value, list))
+    """Rows of a document as a table that spreadsheets read.
+
+    An interval becomes two columns, `NAME_from` and `NAME_to`; longer lists are left out.
+    """
+    flat = [_flat(row) for row in rows]
     text = io.StringIO()
-    writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
+    writer = csv.DictWriter(text, dict.fromkeys(name for row in flat for name in row), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows(flat)
     return text.getvalue()
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    cells: dict[str, Any] = {}
+    for name, value in row.items():
+        if name.endswith("interval"):
+            cells[f"{name}_from"], cells[f"{name}_to"] = value or (None, None)
+        elif not isinstance(value, list):
+            cells[name] = value
+    return cells
 
 
 def markdown(document: dict[str, Any]) -> str:

@@ -44,8 +44,10 @@ class Target:
         revision: str,
         gguf_path: Path | None,
     ) -> "Target":
-        """Wrap a loaded model; Llama weights take the short pass, everything else transformers' own."""
-        lm = LlamaLM.from_transformers(model) if LlamaLM.fits(model) else TransformersLM(model)
+        """Wrap a loaded model; Llama weights on one device take the short pass, all else transformers' own."""
+        places = set(getattr(model, "hf_device_map", {}).values())
+        is_short = len(places) <= 1 and LlamaLM.fits(model)
+        lm = LlamaLM.from_transformers(model) if is_short else TransformersLM(model)
         precision = str(lm.dtype).removeprefix("torch.")
         eos_ids = _eos_ids(model, tokenizer)
         return cls(name, revision, model, tokenizer, lm, eos_ids, lm.context_length, precision, gguf_path)

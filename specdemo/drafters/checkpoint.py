@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from specdemo.detection import Found, detect
 from specdemo.errors import ModelError
 from specdemo.int8_linear import Int8Linear
 from specdemo.target import Target
@@ -38,6 +39,10 @@ class Checkpoint:
         if not isinstance(values, dict):
             raise ModelError(f"{path} holds a {type(values).__name__}; it must be the configuration of a drafter.")
         return cls(folder, values, _read_tensors(folder))
+
+    def detect(self) -> Found:
+        """What it is, and in whose layout."""
+        return detect(self.values, {name: tuple(tensor.shape) for name, tensor in self.tensors.items()})
 
     def check_names(self, required: Collection[str], optional: Collection[str], *, layout: str) -> None:
         """Raise ModelError unless the tensors are those of the layout, no fewer and no more."""

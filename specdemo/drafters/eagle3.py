@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig
 
+from specdemo.detection import Found
 from specdemo.drafters.checkpoint import Checkpoint, Parts, in_order
 from specdemo.drafters.feature_chain import FeatureChainDrafter
 from specdemo.drafters.layers import HEAD_NORMS, LAYER_TENSORS, Layer, WordHead, layer_config
@@ -27,7 +28,7 @@ NAME = "eagle3"
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class Layout:
     """Where a layout keeps the layer, which hidden states it reads, and what it does differently."""
 
     name: str
@@ -97,9 +98,10 @@ class Eagle3Cell:
 def load_eagle3(folder: Path, target: Target) -> FeatureChainDrafter:
     """Read config.json and weights of any of the layouts. Raises ModelError where they do not fit the target."""
     checkpoint = Checkpoint.read(folder, "official EAGLE-3")
-    layout = _layout(checkpoint)
+    layout = read_layout(folder.name, checkpoint.values, checkpoint.detect())
     checkpoint.check_names(*_names(layout), layout=layout.name)
-    layers, order = checkpoint.features(_feature_layers(layout, target), target)
+    num_layers = int(target.model.config.get_text_config().num_hidden_layers)
+    layers, order = checkpoint.features(feature_layers(layout, num_layers), target)
     if "embed_tokens.weight" not in checkpoint.tensors:
         checkpoint.check_width(len(checkpoint.tensors["fc.weight"]), 1, target)
     config = layer_config(layout.layer_values)
@@ -107,11 +109,12 @@ def load_eagle3(folder: Path, target: Target) -> FeatureChainDrafter:
     return FeatureChainDrafter(NAME, cell, layers, RotaryTable(config, target.lm.device, target.lm.dtype))
 
 
-def _layout(checkpoint: Checkpoint) -> _Layout:
-    values = checkpoint.values
-    kind = values.get("speculators_model_type")
-    if kind == NAME:
-        return _Layout(
+def read_layout(name: str, values: Mapping[str, Any], found: Found) -> Layout:
+    """How a checkpoint is to be read that is `found` to be EAGLE-3. Raises ModelError where it is not."""
+    if found.family != NAME:
+        raise ModelError(f"{name} is another network than EAGLE-3, {found.title}: {found.because}.")
+    if found.layout == "speculators":
+        return Layout(
             "speculators",
             "layers.0.",
             values.get("transformer_layer_config", {}),
@@ -119,19 +122,14 @@ def _layout(checkpoint: Checkpoint) -> _Layout:
             bool(values.get("norm_before_residual")),
             bool(values.get("norm_output")),
         )
-    architecture = str((values.get("architectures") or [""])[0])
-    if kind is not None or architecture.startswith("Gemma4"):
-        raise ModelError(
-            f"{checkpoint.folder.name} is a {kind or architecture}, which is another network than EAGLE-3."
-        )
-    if architecture == "Qwen3Eagle3Model":
+    if found.layout == "DeepSpec":
         # Layers are named by their output, -1 for the embedding.
-        return _Layout("DeepSpec", "layers.0.", values, [int(i) + 1 for i in values.get("target_layer_ids", [])])
+        return Layout("DeepSpec", "layers.0.", values, [int(i) + 1 for i in values.get("target_layer_ids", [])])
     own = values.get("eagle_config") or {}
-    return _Layout("official EAGLE-3", "midlayer.", values, own.get("eagle_aux_hidden_state_layer_ids"))
+    return Layout("official EAGLE-3", "midlayer.", values, own.get("eagle_aux_hidden_state_layer_ids"))
 
 
-def _names(layout: _Layout) -> tuple[set[str], set[str]]:
+def _names(layout: Layout) -> tuple[set[str], set[str]]:
     """Tensors that the layout must and may hold."""
     layer = (*LAYER_TENSORS, "input_layernorm.weight", "hidden_norm.weight")
     optional = {
@@ -146,14 +144,13 @@ def _names(layout: _Layout) -> tuple[set[str], set[str]]:
     return {f"{layout.prefix}{name}" for name in layer} | {"fc.weight", "norm.weight"}, optional
 
 
-def _feature_layers(layout: _Layout, target: Target) -> list[int]:
-    """Which hidden states, as transformers counts them; files that say nothing mean these three."""
-    num_layers = int(target.model.config.get_text_config().num_hidden_layers)
+def feature_layers(layout: Layout, num_layers: int) -> list[int]:
+    """Which hidden states of a target of so many layers, as transformers counts them; silence means these three."""
     return list(layout.feature_layers or [2, num_layers // 2, num_layers - 3])
 
 
 def _cell(
-    checkpoint: Checkpoint, layout: _Layout, config: LlamaConfig, order: Sequence[int], target: Target
+    checkpoint: Checkpoint, layout: Layout, config: LlamaConfig, order: Sequence[int], target: Target
 ) -> Eagle3Cell:
     tensors = {**checkpoint.tensors, "fc.weight": in_order(checkpoint.tensors["fc.weight"], order)}
     if "input_norm.weight" in tensors:

@@ -129,6 +129,8 @@ class RaceApi:
 
     def _states(self, request: RaceRequest) -> Iterator[dict[str, Any]]:
         updates: list[LaneUpdate] = []
+        # At once: where a GPU is borrowed, waiting for it must not look like a connection that is gone.
+        yield race_state(updates, done=False)
         try:
             for batch in batches(self._source.race(request), SECONDS_BETWEEN_STATES):
                 updates += batch

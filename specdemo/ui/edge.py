@@ -7,11 +7,18 @@ from contextlib import contextmanager
 import gradio as gr
 
 from specdemo.errors import SpecdemoError
+from specdemo.limits import LentGPUError
+from specdemo.ui.texts import SENTENCES
 
 
 def page_error(error: SpecdemoError | str, title: str) -> gr.Error:
     """An error for the page, which renders HTML: the sentence may quote what a person typed."""
     return gr.Error(html.escape(str(error)), title=html.escape(title), print_exception=False)
+
+
+def spoken(error: SpecdemoError, language: str) -> str:
+    """The error's sentence, in the page's language where there is one."""
+    return error.words(SENTENCES[language]) if isinstance(error, LentGPUError) else str(error)
 
 
 @contextmanager

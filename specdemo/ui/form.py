@@ -83,6 +83,7 @@ def _request(source: EventSource, values: Mapping[str, Any], language: str) -> R
         prompt=values["prompt"],
         drafter=values["drafter"] or source.drafters()[0].name,
         settings=settings,
+        target=source.target,
         system=values["system"] or "",
         raw=bool(values["raw"]),
         precision=values["precision"] or "auto",

@@ -16,7 +16,7 @@ from specdemo.errors import SpecdemoError, TraceError
 from specdemo.race import EngineStatus, EventSource, RaceRequest
 from specdemo.traces import Trace, load, save
 from specdemo.ui.coalesce import batches
-from specdemo.ui.edge import page_error, sentences
+from specdemo.ui.edge import page_error, sentences, spoken
 from specdemo.ui.form import PAGE_FIELDS, checked_request
 from specdemo.ui.head import race_head
 from specdemo.ui.news import RunningRaces
@@ -72,8 +72,9 @@ class PageHandlers:
         try:
             yield from self._race(record, wanted)
         except SpecdemoError as error:
-            yield self._failed(wanted, str(error))
-            raise page_error(error, sentence(language_of(request), "cannot_race")) from error
+            words = spoken(error, language_of(request))
+            yield self._failed(wanted, words)
+            raise page_error(words, sentence(language_of(request), "cannot_race")) from error
         except Exception as error:
             yield self._failed(wanted, sentence(language_of(request), "unexpected", message=type(error).__name__))
             raise

@@ -31,9 +31,15 @@ def race_head(trace: Trace, origin: str) -> dict[str, Any]:
 
 
 def machine_name(provenance: Mapping[str, Any]) -> str:
-    """Target, device and dtype, as far as they are known."""
+    """Target, device, dtype and whether the target thinks, as far as they are known."""
     target = _text(provenance.get("target_title")) or _text(provenance.get("target"))
-    parts = (target, _text(provenance.get("device")), _text(provenance.get("dtype")))
+    thinking = _text(provenance.get("thinking"))
+    parts = (
+        target,
+        _text(provenance.get("device")),
+        _text(provenance.get("dtype")),
+        thinking and f"thinking {thinking}",
+    )
     return " · ".join(part for part in parts if part)
 
 

@@ -9,6 +9,7 @@ import gradio as gr
 from gradio.components import Component
 
 from specdemo.lessons import SHIPPED_TRACES, load_course
+from specdemo.limits import Limits
 from specdemo.prompts import load_prompts
 from specdemo.race import EventSource
 from specdemo.ui.api import add_endpoints
@@ -53,16 +54,22 @@ class _Stage:
     timer: gr.Timer
 
 
-def build_page(source: EventSource, trace_folder: Path = SHIPPED_TRACES, room: Room | None = None) -> gr.Blocks:
-    """The page over an engine, in class with its `room`. The caller starts the engine when it serves the page."""
+def build_page(
+    source: EventSource, trace_folder: Path = SHIPPED_TRACES, room: Room | None = None, limits: Limits | None = None
+) -> gr.Blocks:
+    """The page over an engine, in class with its `room`, within what one visitor may take.
+
+    The caller starts the engine when it serves the page.
+    """
     course = load_course()
     recorded = RecordedRaces(trace_folder, course.races if trace_folder == SHIPPED_TRACES else None)
     kept = _SECONDS_FILES_ARE_KEPT if room is None else _SECONDS_FILES_ARE_KEPT_IN_CLASS
-    max_waiting = MAX_WAITING if room is None else room.max_waiting
+    limits = limits or Limits()
+    max_waiting = limits.queue_max or (MAX_WAITING if room is None else room.max_waiting)
     with gr.Blocks(title="specdemo", analytics_enabled=False, delete_cache=(kept, kept)) as page:
         line = WaitingLine(max_waiting, lambda: page._queue.event_queue_per_concurrency_id.get(DEVICE))
         handlers = PageHandlers(source, recorded, line)
-        sidebar = build_sidebar(load_prompts(), recorded.choices)
+        sidebar = build_sidebar(load_prompts(), recorded.choices, limits)
         asked = {name: sidebar.fields[name] for name in FIELDS}
         with gr.Tabs(elem_id="views"):
             with gr.Tab(_t("tab_race"), id="race"):
@@ -72,7 +79,7 @@ def build_page(source: EventSource, trace_folder: Path = SHIPPED_TRACES, room: R
                 build_prove_tab(source, DEVICE)
             with gr.Tab(_t("tab_tune"), id="tune"):
                 build_tune_tab(source, handlers, asked, DEVICE, in_class=room is not None)
-        _connect_race(handlers, sidebar, stage)
+        _connect_race(handlers, sidebar, stage, reraces=limits.reraces)
         _connect_replays(handlers, sidebar, stage)
         deck = DeckHandlers(source, handlers, asked)
         lessons = LessonHandlers(source, course, handlers, deck.defaults)
@@ -132,9 +139,11 @@ def _build_stage(handlers: PageHandlers, line: WaitingLine, room: Room | None) -
     return _Stage(view, open_button, saved, gr.State(RaceRecord()), gr.Timer(1.0))
 
 
-def _connect_race(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage) -> None:
+def _connect_race(handlers: PageHandlers, sidebar: Sidebar, stage: _Stage, *, reraces: bool) -> None:
     fields: list[Component] = [sidebar.fields[name] for name in sidebar.fields]
-    triggers = [sidebar.race.click, sidebar.fields["k"].release, sidebar.fields["temperature"].release]
+    triggers = [sidebar.race.click]
+    if reraces:
+        triggers += [sidebar.fields["k"].release, sidebar.fields["temperature"].release]
     prepared = gr.on(
         triggers, handlers.prepare, [stage.record, *fields], stage.view, trigger_mode="multiple", **_REFUSING
     )

@@ -15,6 +15,7 @@ from specdemo.prompts import load_prompts
 from specdemo.ui.texts_learn import LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.texts_prove import PROVE_LABELS
 from specdemo.ui.texts_room import ROOM_SENTENCES
+from specdemo.ui.texts_space import SPACE_SENTENCES
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 from specdemo.ui.texts_tune import TUNE_LABELS
 
@@ -124,6 +125,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unexpected": "The race broke off: {message}",
         "noted": "{drafter}: {note}",
         **ROOM_SENTENCES["en"],
+        **SPACE_SENTENCES["en"],
         **LEARN_SENTENCES["en"],
     },
     "zh": {
@@ -143,9 +145,15 @@ SENTENCES: dict[str, dict[str, str]] = {
         "unexpected": "比赛中断：{message}",
         "noted": "{drafter}：{note}",
         **ROOM_SENTENCES["zh"],
+        **SPACE_SENTENCES["zh"],
         **LEARN_SENTENCES["zh"],
     },
-    "zh-TW": {**SENTENCES_TRADITIONAL, **ROOM_SENTENCES["zh-TW"], **LEARN_SENTENCES["zh-TW"]},
+    "zh-TW": {
+        **SENTENCES_TRADITIONAL,
+        **ROOM_SENTENCES["zh-TW"],
+        **SPACE_SENTENCES["zh-TW"],
+        **LEARN_SENTENCES["zh-TW"],
+    },
 }
 
 DRAFTERS: dict[str, dict[str, str]] = {

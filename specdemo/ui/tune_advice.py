@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import gradio as gr
@@ -58,7 +58,7 @@ class AdviceHandlers:
         """Check what is asked before it queues; a refused one leaves the page as it was."""
         language = language_of(request)
         with sentences(TUNE[language]["no_advice"]):
-            wanted = advice_request(language, *values)
+            wanted = replace(advice_request(language, *values), target=self._source.target)
             check_ready(self._source, language)
         record.wanted_advice = wanted
         return AdviceWire(wanted).value("waiting")

@@ -6,7 +6,7 @@ It takes minutes, so it has the queue of sweeps: people who race go first.
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import gradio as gr
@@ -70,7 +70,7 @@ class BatchHandlers:
         """Check what is asked before it queues; a refused one leaves the page as it was."""
         language = language_of(request)
         with sentences(TUNE[language]["no_batch"]):
-            wanted = batch_request(*values)
+            wanted = replace(batch_request(*values), target=self._source.target)
             check_ready(self._source, language)
         record.wanted_batch = wanted
         return BatchWire(wanted).value("waiting")

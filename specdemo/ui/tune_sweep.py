@@ -1,6 +1,7 @@
 """The sweep of the tab "Tune": what its events do. A sweep has a queue of its own; people who race go first."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ class SweepHandlers:
         """Check a new sweep before it queues; a refused one leaves the page, and what was measured, as it was."""
         language = language_of(request)
         with sentences(TUNE[language]["no_sweep"]):
-            wanted = sweep_request(language, *values)
+            wanted = replace(sweep_request(language, *values), target=self._source.target)
             check_ready(self._source, language)
             provenance = self._provenance(wanted)
         record.begin(wanted, provenance)

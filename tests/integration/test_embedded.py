@@ -30,6 +30,7 @@ SPECS = (
         "ngram:map",
         "quantized",
         "eagle3",
+        "eagle3:tree",
         "mtp",
         "dspark",
         "dflash",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
-from specdemo.chat import encode_prompt
+from specdemo.chat import encode_prompt, has_system_role, thinking_by_default
 from specdemo.errors import PromptError
 from specdemo.prompts import MAX_PROMPT_CHARS
 from tests.fakes import CHAT_TEMPLATE, END, EOS, START, make_tokenizer
@@ -58,6 +58,34 @@ def test_a_raw_prompt_is_its_own_text_and_nothing_else(prompt: str) -> None:
 def test_where_the_template_knows_no_system_role_its_text_opens_the_users_turn() -> None:
     assert encode("Hello.", "Be brief.", template=NO_SYSTEM_ROLE) == by_template(("user", "Be brief.\n\nHello."))
     assert encode("Hello.", template=NO_SYSTEM_ROLE) == by_template(("user", "Hello."))
+
+
+def test_a_template_that_leaves_the_system_text_out_gets_it_in_the_users_turn() -> None:
+    silent = CHAT_TEMPLATE.replace(
+        "{% for message in messages %}", "{% for message in messages if message.role != 'system' %}"
+    )
+    assert encode("Hello.", "Be brief.", template=silent) == by_template(("user", "Be brief.\n\nHello."))
+    assert [has_system_role(make_tokenizer((), template)) for template in (CHAT_TEMPLATE, silent, NO_SYSTEM_ROLE)] == [
+        True,
+        False,
+        False,
+    ]
+
+
+THINKS = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+THINKS_NOT = "{% if enable_thinking is defined and enable_thinking %}<think>{% endif %}"
+
+
+@pytest.mark.parametrize(("switch", "default"), [(THINKS, True), (THINKS_NOT, False), ("", None)])
+def test_thinking_is_a_switch_of_the_template(switch: str, default: bool | None) -> None:
+    tokenizer = make_tokenizer((), CHAT_TEMPLATE + switch)
+    assert thinking_by_default(tokenizer) is default
+    ids = {
+        mode: encode_prompt(tokenizer, "Hi.", system="", raw=False, context_length=99, thinking=mode)
+        for mode in (None, True, False)
+    }
+    assert ids[None] == ids[default]
+    assert (ids[True] == ids[False]) is (default is None)
 
 
 def test_a_template_that_refuses_every_prompt_is_named_in_a_sentence() -> None:

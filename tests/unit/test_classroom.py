@@ -112,6 +112,8 @@ def test_the_terminal_shows_the_same_code() -> None:
 
 def test_without_arguments_all_is_as_gradio_chooses() -> None:
     assert parse([]) == Serving()
+    chosen = parse(["--target", "owner/model", "--drafter", "./one", "--drafter", "eagle3:two"])
+    assert (chosen.target, chosen.drafters) == ("owner/model", ("./one", "eagle3:two"))
     assert parse([]).launch_options() == {"server_name": None, "server_port": None}
 
 

@@ -9,7 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from specdemo.errors import SpaceError
-from specdemo.space import MAX_PLAIN_FILE_BYTES, NOTE, check, front_matter, main, read, render
+from specdemo.space.card import front_matter, render
+from specdemo.space.checks import check
+from specdemo.space.command import main
+from specdemo.space.files import MAX_PLAIN_FILE_BYTES, NOTE
+from specdemo.space.reading import read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SPACEFILE = """\
@@ -152,7 +156,7 @@ def test_rendering_keeps_the_body_byte_for_byte_and_changes_nothing_the_second_t
     readme.write_bytes(body)
     assert render(root)
     first = readme.read_bytes()
-    assert first == front_matter(read(root).card) + body
+    assert first == front_matter(read(root)) + body
     assert not render(root)
     assert readme.read_bytes() == first
 
@@ -172,7 +176,7 @@ HEADS = {
 def test_an_earlier_front_matter_is_replaced_whole(root: Path, head: bytes, body: bytes) -> None:
     (root / "README.md").write_bytes(head + body)
     assert render(root)
-    assert (root / "README.md").read_bytes() == front_matter(read(root).card) + body
+    assert (root / "README.md").read_bytes() == front_matter(read(root)) + body
 
 
 def test_text_between_two_rules_is_no_front_matter(root: Path) -> None:
@@ -197,11 +201,11 @@ def test_a_file_that_is_no_spacefile_is_refused_in_words(text: str, root: Path) 
         read(root)
 
 
-@pytest.mark.parametrize("argv", [[], ["deploy"], ["check", "render"], ["--profile"]])
+@pytest.mark.parametrize("argv", [[], ["publish"], ["--profile"], ["-x"]])
 def test_an_unknown_command_gets_one_line_and_exit_2(
     argv: list[str], root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(argv, root) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "expected check or render" in error
+    assert "expected check, render, plan or deploy" in error

@@ -1,5 +1,7 @@
 """What a sweep asks, keeps and adds up, on heats that are made here: no model."""
 
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -121,6 +123,11 @@ def test_reports_hold_every_point_and_define_their_columns() -> None:
     assert json.loads(json.dumps(document, allow_nan=False))["rows"] == json.loads(json.dumps(document["rows"]))
     table = rows_csv(document["rows"]).splitlines()
     assert len(table) == 1 + len(document["rows"])
+    cells = list(csv.DictReader(io.StringIO(rows_csv(document["rows"]))))
+    for row, point in zip(cells, document["rows"], strict=True):
+        for name in ("interval", "tokens_per_round_interval", "alpha_interval"):
+            expected = ["", ""] if point[name] is None else [str(bound) for bound in point[name]]
+            assert [row[f"{name}_from"], row[f"{name}_to"]] == expected
     report = markdown(document)
     assert report.count("| quantized |") == 4 + 4 * 3
     assert all(f"`{name}`" in report for name in DEFINITIONS)

@@ -227,7 +227,7 @@ def test_a_folder_that_cannot_draft_is_refused_in_a_sentence(
         "short": f"knows {len(tokenizer)} tokens, and the model there {len(tokenizer) - 1}",
         "speechless": "no draft model could be loaded",
         "recurrent": "cannot be shortened",
-        "absent": "no draft model could be loaded",
+        "absent": "there is no folder",
     }
     for name, message in expected.items():
         with pytest.raises(ModelError, match=message) as caught:

