@@ -170,7 +170,7 @@ function showHead() {
   refs.machine.hidden = !head?.machine;
   setText(refs.machine, head?.machine ?? "");
   refs.machine.title = head?.machine ?? "";
-  const key = head?.adaptive ? "adaptive_sub" : "speculative_sub";
+  const key = subtitleKey();
   const memory = head?.drafter_bytes ? ` · ${say("memory", { bytes: bytes(head.drafter_bytes) })}` : "";
   setText(refs.speculativeSub, head ? say(key, { drafter: drafterText(head.drafter), k: head.k }) + memory : "");
   refs.speculativeSub.title = refs.speculativeSub.textContent;

@@ -142,7 +142,7 @@ function paintLaneFigures(lane, axis, time) {
   const shown = Math.min(time, lane.clock);
   lane.parts.bar.style.transform = `scaleX(${axis ? Math.min(1, shown / axis) : 0})`;
   const values = { tokens: row?.n ?? 0, seconds: number(row?.c ?? 0, 2), passes: row?.p ?? 0, bytes: bytes(row?.b ?? 0) };
-  setText(lane.parts.counts, say("counts", { ...values, first: number(row?.f, 2) }));
+  setText(lane.parts.counts, say(serverKey("counts"), { ...values, first: number(row?.f, 2) }));
   setText(lane.parts.reason, lane.reason ? say(`reason_${lane.reason}`) : "");
 }
 

@@ -65,7 +65,7 @@ function createRoundBox() {
 
 function roundTimes(row, plain) {
   const [draft, verify, rest] = row.t.map(milliseconds);
-  const times = say("round_times", { draft, verify, rest });
+  const times = say(serverKey("round_times"), { draft, verify, rest });
   const perToken = plain?.m.reduce((sum, part) => sum + part, 0);
   const tokens = row.s.filter(([, , status]) => RETAINED.has(status)).length;
   if (!perToken) return times;

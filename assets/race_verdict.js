@@ -14,6 +14,7 @@ function showVerdict(isEnd) {
   setText(refs.headline, headline);
   setText(refs.detail, detail);
   showStats(speculative, done);
+  showServer(done);
   if (!done) return;
   setText(refs.aria, say("done_aria", { speedup: refs.speedup.textContent, headline }));
   if (announcedRun !== view.run) announce(done);
@@ -31,7 +32,7 @@ function wording(plain, speculative, done) {
   if (view.state === "waiting") return [say("waiting_title"), waitingDetail()];
   if (view.state === "failed") return [say("failed_title"), say("details", { message: view.message })];
   if (done) return [outcome(done), outcomeDetail(done)];
-  if (!plain && !speculative) return [say("prefill_title"), readingDetail()];
+  if (!plain && !speculative) return [say(serverKey("prefill_title")), view.head?.server ? "" : readingDetail()];
   const silence = player.isLive ? performance.now() - lastNews : 0;
   if (silence > MS_OF_SILENCE) return [say("racing"), say("silent", { seconds: Math.floor(silence / 1000) })];
   const key = player.isLive || !view.isOver ? "racing" : player.isPlaying ? "replaying" : "paused";
@@ -68,7 +69,7 @@ function soFar(plain, speculative) {
 
 function passes(key, counts, weights) {
   const values = { passes: counts[1], plain_passes: counts[0], bytes: bytes(weights[1]), plain_bytes: bytes(weights[0]) };
-  return say(key, values);
+  return say(serverKey(key), values);
 }
 
 function outcome(done) {
@@ -80,6 +81,7 @@ function outcome(done) {
 }
 
 function differKey() {
+  if (view.head.server && view.head.texts === "same") return "differ_server";
   if (view.head.texts !== "same") return view.head.texts === "lossy" ? "differ_lossy" : "differ_sampled";
   return ["bfloat16", "float16", "bf16", "fp16"].includes(view.head.dtype) ? "differ_tie" : "differ_error";
 }
@@ -91,7 +93,7 @@ function showStats(speculative, done) {
   setText(refs.alpha, percent(alpha));
   setText(refs.tokensPerRound, number(perRound, 2));
   const isWhole = done && !done.finish_reason.some((reason) => ["failed", "cancelled"].includes(reason));
-  setText(refs.saved, isWhole ? String(done.passes_saved) : "–");
+  setText(refs.saved, isWhole ? String(done.passes_saved ?? "–") : "–");
   const firsts = done ? done.time_to_first_token_seconds : lanes.map((lane) => lastRound(lane)?.f);
   setText(refs.firstToken, `${firsts.map((value) => number(value, 2)).join(" / ")} ${say("s")}`);
   setText(refs.divergence, !isWhole ? "–" : done.identical ? say("none") : String(done.first_divergence));

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from specdemo import bandwidth
 from specdemo.baselines import Baseline
 from specdemo.catalog import DRAFTER_LABELS
 from specdemo.engine import Engine
@@ -88,10 +89,17 @@ def run(engine: Engine, plan: Plan, report: Report) -> dict[str, Any]:
         is_interrupted = True
     document = sweep_document(request, results, provenance)
     document |= {"memory": memory, "is_interrupted": is_interrupted}
+    measured = points(request, results)
+    reached = bandwidth.copy_bandwidth(engine.target)
+    document["columns"] += bandwidth.COLUMNS
+    document["caption"] += bandwidth.CAPTION
+    document["copy_gigabytes_per_second"] = reached / 1e9
+    for row, point in zip(document["rows"], measured, strict=True):
+        row |= bandwidth.bound_row(point, results, reached)
     if versus:
         document["columns"] += VERSUS_COLUMNS
         document["caption"] += _VERSUS_CAPTION
-        for row, point in zip(document["rows"], points(request, results), strict=True):
+        for row, point in zip(document["rows"], measured, strict=True):
             row |= versus.row(point.drafter, point.k, point.temperature, point.rule)
     return document
 

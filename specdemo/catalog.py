@@ -62,6 +62,9 @@ DRAFTER_LABELS = {
 }
 """Names as on the command line, in the order of the menu, each with its line: the short name, a colon, what it does."""
 
+SERVER_DRAFTER = "server"
+"""What speculates on a server that a page or a command races; no drafter of this program."""
+
 DRAFTER_NOTES = {
     "note_context_full": "the drafter's context of {limit} tokens is full; the rest is decoded with fewer drafts.",
     "note_block_chain": "the rule block judges a chain of drafts, so that no tree is drafted.",

@@ -4,6 +4,7 @@ Knows no text, no drafter and no rule. Target and drafters both stand on this se
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -12,6 +13,7 @@ from transformers import Cache, DynamicCache, DynamicLayer, PreTrainedModel
 
 from specdemo.branches import Parents, is_prefix, paths_of
 from specdemo.errors import ModelError
+from specdemo.recurrent import RecurrentLayers, RecurrentPast
 
 LONGEST_PART = 512
 """Tokens of a prompt that are read at once. A longer one is read in parts: a person can stop between them, and each
@@ -59,7 +61,7 @@ class CausalLM(Protocol):
     """Bytes of weights held, the input embedding included."""
 
     can_crop: bool
-    """Whether sessions can be shortened exactly; a recurrent state cannot."""
+    """Whether sessions can be shortened exactly, back to any token behind the prompt and the last crop."""
 
     can_branch: bool
     """Whether one pass can read a tree."""
@@ -104,18 +106,20 @@ class TransformersLM:
         self.dtype = model.dtype
         self.weight_bytes = pass_bytes(model)
         self.memory_bytes = sum(_tensor_bytes(model).values())
+        self._recurrent = RecurrentLayers.of(model)
         cache = DynamicCache(config=model.config)
-        self.can_crop = not model._is_stateful and cache.is_croppable
+        self.can_crop = self._recurrent is not None or (not model._is_stateful and cache.is_croppable)
         self.can_branch = self.can_crop and {type(layer) for layer in cache.layers} == {DynamicLayer}
 
     def open(self, feature_layers: Sequence[int] = ()) -> "TransformersSession":
         """A fresh, empty sequence; see CausalLM.open."""
         if not self.can_crop:
             return TransformersSession(self.model, None, feature_layers)
-        cache = DynamicCache(config=self.model.config)
+        cache = self._recurrent.new_cache() if self._recurrent else DynamicCache(config=self.model.config)
         # Without this a sliding-window layer drops what a later crop would have to bring back.
         cache.activate_past_recording()
-        return TransformersSession(self.model, cache, feature_layers)
+        past = RecurrentPast(self._recurrent, cache) if self._recurrent else None
+        return TransformersSession(self.model, cache, feature_layers, past)
 
     def cache_bytes(self, num_tokens: int) -> int:
         """See CausalLM.cache_bytes; costs a pass over one token, for only the model knows the shapes of its cache."""
@@ -127,11 +131,18 @@ class TransformersLM:
 class TransformersSession:
     """One sequence in a TransformersLM. The cache is transformers' own, whose `crop` takes negative counts (5.24).
 
-    A model whose cache cannot be cropped makes its own kind at the first pass.
+    A model whose cache cannot be cropped makes its own kind at the first pass. `past` is that of recurrent layers.
     """
 
-    def __init__(self, model: PreTrainedModel, cache: Cache | None, feature_layers: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        cache: Cache | None,
+        feature_layers: Sequence[int] = (),
+        past: RecurrentPast | None = None,
+    ) -> None:
         self._model = model
+        self._past = past
         self._feature_layers = tuple(feature_layers)
         self.features: Tensor | None = None
         self._cache = cache
@@ -145,14 +156,15 @@ class TransformersSession:
         ids = torch.tensor([list(token_ids)], device=self._model.device)
         keep = max(num_logits, 1)
         wanted = self._feature_layers
-        output = self._model(
-            input_ids=ids,
-            cache=self._cache,
-            use_cache=True,
-            logits_to_keep=keep,
-            output_hidden_states=bool(wanted),
-            **(self._tree(parents) if parents else {}),
-        )
+        with self._keeping(len(token_ids), is_prompt=num_logits == 0):
+            output = self._model(
+                input_ids=ids,
+                cache=self._cache,
+                use_cache=True,
+                logits_to_keep=keep,
+                output_hidden_states=bool(wanted),
+                **(self._tree(parents) if parents else {}),
+            )
         if wanted:
             self.features = torch.cat([output.hidden_states[layer][0] for layer in wanted], -1)
         self._cache = output.cache
@@ -185,13 +197,34 @@ class TransformersSession:
     def crop(self, length: int) -> None:
         """See CausalLMSession.crop."""
         assert self._can_crop and self._cache is not None and 0 <= length <= self.length
+        if self._past is not None:
+            self._past.rewind(length, self.length)
         # Also with nothing to remove: a sliding-window layer trims its recorded past here.
         self._cache.crop(length - self.length)
         self.length = length
 
     def close(self) -> None:
         """See CausalLMSession.close."""
-        self._cache = self.features = None
+        self._cache = self._past = self.features = None
+
+    def layer_cache(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer with attention, (1, G, length, E) each."""
+        assert self._cache is not None
+        return self._cache.layers[layer].keys, self._cache.layers[layer].values
+
+    @property
+    def crop_bytes(self) -> int:
+        """Weights that the last crop read: none, but where recurrent layers read accepted tokens again."""
+        return 0 if self._past is None else self._past.bytes_read
+
+    def _keeping(self, num_tokens: int, *, is_prompt: bool) -> AbstractContextManager[None]:
+        """Around a pass: recurrent layers keep what it may have to be taken back to. Of a prompt nothing is."""
+        if self._past is None:
+            return nullcontext()
+        if is_prompt:
+            self._past.forget()
+            return nullcontext()
+        return self._past.keeping(self.length, num_tokens)
 
     def cache_bytes(self, num_tokens: int) -> int:
         """Keys and values of so many tokens, by what one token has in each layer.
@@ -236,9 +269,9 @@ def require_rollback(lm: CausalLM, name: str) -> None:
     """Raise ModelError when drafts could not be taken back exactly after a rejection."""
     if not lm.can_crop:
         raise ModelError(
-            f"the cache of {name} cannot be shortened (recurrent, hybrid or quantised state), so rejected drafts could "
-            "not be taken back; speculative decoding needs a model with an ordinary attention cache. "
-            "Plain decoding works."
+            f"the cache of {name} cannot be shortened (a recurrent state like Mamba's, or a quantised one), so "
+            "rejected drafts could not be taken back; speculative decoding needs an ordinary attention cache, or gated "
+            "delta nets like Qwen3.5's. Plain decoding works."
         )
 
 

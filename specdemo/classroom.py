@@ -25,6 +25,9 @@ from specdemo.ui.room import Room
 EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 - what --classroom is for
 LOCALHOST = "127.0.0.1"
 DEFAULT_PORT = 7860
+_SERVER_HELP = (
+    "--engine URL, --plain-engine URL and --engine-key VARIABLE race on a server, as for `python -m specdemo race`."
+)
 _FAR_AWAY = ("192.0.2.1", 9)
 """An address that is kept for documents (RFC 5737): asking for the way there sends nothing."""
 
@@ -176,7 +179,7 @@ def _port(text: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="python app.py", description="The race page.", allow_abbrev=False)
+    parser = _Parser(prog="python app.py", description="The race page.", epilog=_SERVER_HELP, allow_abbrev=False)
     add = parser.add_argument
     add("--target", metavar="NAME", help="a folder or a repository of a language model")
     add("--drafter", action="append", default=[], metavar="NAME", help="a folder or a repository to offer; repeatable")

@@ -8,11 +8,13 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from specdemo.catalog import DRAFTER_LABELS, EMBEDDED_TARGET, PRECISIONS, TARGETS, check_drafter_name, check_precision
+from specdemo.cli_engine import add_engine_options, check_nothing_local, remote_engine, server_drafter
 from specdemo.cli_pairs import MODES, add_pair_commands, add_thinking
 from specdemo.cli_prove import add_prove_options
 from specdemo.cli_tune import add_tune_commands
@@ -28,8 +30,10 @@ from specdemo.traces import Trace, save
 
 if TYPE_CHECKING:
     from specdemo.engine import Engine
+    from specdemo.remote.engine import RemoteEngine
 
 _DEFAULTS = DecodeSettings()
+_NOT_OF_SERVERS = {"target": EMBEDDED_TARGET, "k": None, "rule": "auto", "precision": "auto", "evidence": False}
 _FASTEST = {"precision": "int4", "drafter": "ngram:static", "k": "3"}
 
 
@@ -110,15 +114,13 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     add("--target", default=EMBEDDED_TARGET, metavar="NAME", help=f"{', '.join(TARGETS)}, a folder or a repository")
     add(
         "--drafter",
-        default="quantized",
         metavar="NAME",
-        help=f"{names}; NAME:SETTING as in ngram:2-5 or early-exit:10; or a folder or a repository of any drafter",
+        help=f"{names}; NAME:SETTING as in ngram:2-5; or a folder or a repository of any drafter; quantized by default",
     )
     add(
         "--k",
-        default=str(_DEFAULTS.num_draft_tokens),
         metavar="N",
-        help=f"drafts a round, 1-{MAX_DRAFT_TOKENS}, or adaptive",
+        help=f"drafts a round, 1-{MAX_DRAFT_TOKENS}, or adaptive; {_DEFAULTS.num_draft_tokens} by default",
     )
     add("--temperature", type=float, default=_DEFAULTS.temperature, metavar="T", help="0 (greedy) to 2")
     add("--top-p", type=float, default=_DEFAULTS.top_p, metavar="P")
@@ -136,6 +138,7 @@ def _add_request_options(command: argparse.ArgumentParser) -> None:
     fastest = " ".join(f"--{name} {value}" for name, value in _FASTEST.items())
     add("--fast", action=_Fast, help=f"what was measured to be fastest for the embedded target: {fastest}")
     add("--evidence", action="store_true", help="with the numbers behind every verdict")
+    add_engine_options(command)
 
 
 def _add_precision(command: argparse.ArgumentParser) -> None:
@@ -154,9 +157,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _generate(arguments: argparse.Namespace) -> int:
-    request = _request(arguments)
-    engine = _load(request)
-    engine.drafter(request.drafter)
+    request, engine = _opened(arguments)
     updates = _collect(engine.generate(request), Show(is_quiet=arguments.json))
     if arguments.json:
         _print_json(lane_document(updates))
@@ -164,19 +165,18 @@ def _generate(arguments: argparse.Namespace) -> int:
 
 
 def _race(arguments: argparse.Namespace) -> int:
-    request = _request(arguments)
-    updates = _collect(_load(request).race(request), Show(is_quiet=arguments.json, is_race=True))
+    request, engine = _opened(arguments)
+    updates = _collect(engine.race(request), Show(is_quiet=arguments.json, is_race=True))
     if arguments.json:
         _print_json(race_document(updates))
     return _exit_code(updates)
 
 
 def _record(arguments: argparse.Namespace) -> int:
-    request = _request(arguments)
     output = Path(arguments.output)
     if not output.parent.is_dir():
         raise SettingsError(f"the folder {output.parent} does not exist; make it or choose another -o FILE.")
-    engine = _load(request)
+    request, engine = _opened(arguments)
     updates = _collect(engine.race(request), Show(is_quiet=True))
     known = next((item for item in load_prompts() if item.prompt == request.prompt), None)
     title, category = (known.titles["en"], known.category) if known else (request.prompt[:60], "own")
@@ -195,10 +195,27 @@ def _export(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _opened(arguments: argparse.Namespace) -> tuple[RaceRequest, "Engine | RemoteEngine"]:
+    """What is asked for, and what answers: the server that is named, or a model that is loaded here."""
+    request = _request(arguments)
+    remote = remote_engine(arguments)
+    if remote is not None:
+        return replace(request, target=remote.server.model), remote
+    engine = _load(request)
+    engine.drafter(request.drafter)
+    return request, engine
+
+
 def _request(arguments: argparse.Namespace) -> RaceRequest:
+    if arguments.engine:
+        check_nothing_local(arguments, _NOT_OF_SERVERS)
+        arguments.drafter = server_drafter(arguments.drafter)
+    else:
+        arguments.drafter = arguments.drafter or "quantized"
+        check_drafter_name(arguments.drafter)
     is_adaptive = arguments.k == "adaptive"
     settings = DecodeSettings(
-        num_draft_tokens=_DEFAULTS.num_draft_tokens if is_adaptive else parse_k(arguments.k),
+        num_draft_tokens=_DEFAULTS.num_draft_tokens if is_adaptive or not arguments.k else parse_k(arguments.k),
         schedule="adaptive" if is_adaptive else "constant",
         max_new_tokens=arguments.max_new_tokens,
         temperature=arguments.temperature,
@@ -212,7 +229,6 @@ def _request(arguments: argparse.Namespace) -> RaceRequest:
         evidence=arguments.evidence,
     )
     check_prompt(arguments.prompt, arguments.system)
-    check_drafter_name(arguments.drafter)
     check_precision(arguments.precision)
     return RaceRequest(
         prompt=arguments.prompt,

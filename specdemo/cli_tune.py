@@ -10,6 +10,7 @@ from typing import Any
 
 from specdemo.advice import Advice, AdviceRequest, AdviceStep
 from specdemo.catalog import EMBEDDED_TARGET, PRECISIONS
+from specdemo.cli_engine import add_engine_options, check_nothing_local, remote_engine, server_drafter
 from specdemo.console import Show, loading_bar
 from specdemo.engine_settings import EngineSettings, engine_settings
 from specdemo.errors import SettingsError
@@ -19,6 +20,18 @@ from specdemo.settings import RULES, DecodeSettings
 
 _DEFAULTS = DecodeSettings()
 _INTERRUPTED = 130
+_NOT_OF_SERVERS = {
+    "target": EMBEDDED_TARGET,
+    "precision": "auto",
+    "k": None,
+    "rule": None,
+    "sweep": False,
+    "minutes": None,
+    "report": None,
+    "profile": False,
+    "batch": None,
+    "against": None,
+}
 
 
 def add_tune_commands(commands: Any) -> None:
@@ -52,6 +65,7 @@ def _add_bench_options(command: argparse.ArgumentParser) -> None:
     add("--profile", action="store_true", help="what a pass of each width and a draft token cost, and nothing else")
     add("--batch", action="append", metavar="N", help="requests at once, repeatable; all is 1 2 4 8 16")
     add("--against", choices=["transformers"], help="also transformers' generate and assisted generation")
+    add_engine_options(command)
 
 
 def _add_advise_options(command: argparse.ArgumentParser) -> None:
@@ -73,6 +87,8 @@ def _add_target(command: argparse.ArgumentParser) -> None:
 
 
 def _bench(arguments: argparse.Namespace) -> int:
+    if arguments.engine or arguments.plain_engine:
+        return _bench_server(arguments)
     bench = import_module("specdemo.bench")
     plan = bench.make_plan(arguments)
     batches = import_module("specdemo.batching").make_requests(arguments, plan.request.prompts)
@@ -98,6 +114,20 @@ def _bench(arguments: argparse.Namespace) -> int:
         Show().table(document)
     _print_json(document)
     return _INTERRUPTED if document.get("is_interrupted") else 0
+
+
+def _bench_server(arguments: argparse.Namespace) -> int:
+    check_nothing_local(arguments, _NOT_OF_SERVERS)
+    remote = remote_engine(arguments)
+    assert remote is not None
+    arguments.drafter = [server_drafter(next(iter(arguments.drafter or ()), None))]
+    request = import_module("specdemo.bench").make_plan(arguments).request
+    with loading_bar() as progress:
+        document = import_module("specdemo.remote.bench").run(remote, request, progress)
+    if not arguments.json:
+        Show().table(document)
+    _print_json(document)
+    return _INTERRUPTED if document["is_interrupted"] else 0
 
 
 def _advise(arguments: argparse.Namespace) -> int:

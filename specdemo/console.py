@@ -124,7 +124,7 @@ def _lane_line(name: str, document: dict[str, Any]) -> str:
     return (
         f"{name}{metrics['num_tokens']} tokens ({document['finish_reason']}), "
         f"{_cell(metrics['tokens_per_second'])} tokens/s, "
-        f"{metrics['target_passes']} target passes, {_cell(metrics['tokens_per_round'])} tokens per round, "
+        f"{_cell(metrics['target_passes'])} target passes, {_cell(metrics['tokens_per_round'])} tokens per round, "
         f"acceptance rate {_cell(metrics['acceptance_rate'])}, alpha {_cell(metrics['alpha'])}"
     )
 

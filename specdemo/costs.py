@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from specdemo.bandwidth import bound, copy_task
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.engine import Engine
@@ -27,10 +28,13 @@ _COLUMNS = (
     "head",
     "attention_and_rest",
     "gigabytes_per_second",
+    "of_copy_bandwidth",
+    "bound",
 )
 _CAPTION = (
     f"passes behind {_CONTEXT} tokens of context, medians of {_TURNS} turns; products, head, attention_and_rest: "
-    "milliseconds of a pass; a draft token is a fourth of four; gigabytes_per_second: weights read over a pass's time"
+    "milliseconds of a pass; a draft token is a fourth of four; gigabytes_per_second: weights read over a pass's time; "
+    "bound, of passes of one token: memory where that is half of what copying reaches, else launch"
 )
 _Track = Callable[[Sequence[Any], str], Iterable[Any]]
 _Task = Callable[[], object]
@@ -45,18 +49,28 @@ def pass_costs(engine: Engine) -> tuple[tuple[int, float], ...]:
 def profile(engine: Engine, drafters: Sequence[str], track: _Track) -> dict[str, Any]:
     """Measure; the document is plain JSON, laid out like that of `bench.run`."""
     passes: dict[Any, _Task] = {("pass", width): task for width, task in _whole_passes(engine).items()}
+    copied_bytes, copy = copy_task(engine.target)
     tasks = {
         **passes,
         **_pass_parts(engine),
         **_draft_tasks(engine, drafters),
         "reading the weights": _read_task(engine),
+        "copying memory": copy,
     }
     spent = _medians(engine, tasks, track(range(_TURNS), "Measuring"))
+    rows = [*_pass_rows(engine, spent), *_other_rows(engine, spent, drafters)]
+    bandwidth = copied_bytes / spent["copying memory"] / 1e9
+    for row in rows:
+        if "gigabytes_per_second" in row:
+            row["of_copy_bandwidth"] = row["gigabytes_per_second"] / bandwidth
+        if row["what"] == "target pass of 1" or row["what"].startswith("draft token"):
+            row["bound"] = bound(row["of_copy_bandwidth"])
+    copying = _row("copying memory", spent["copying memory"], spent["pass", 1]) | {"gigabytes_per_second": bandwidth}
     return {
         "title": f"{engine.target.name}: what a pass costs",
         "caption": _CAPTION,
         "columns": list(_COLUMNS),
-        "rows": [*_pass_rows(engine, spent), *_other_rows(engine, spent, drafters)],
+        "rows": [*rows, copying],
         "provenance": engine.provenance("none"),
     }
 
@@ -114,6 +128,11 @@ def _draft_tasks(engine: Engine, drafters: Sequence[str]) -> dict[Any, _Task]:
     return tasks
 
 
+def _draft_bytes(drafter: Any) -> int:
+    """Weights that a draft token reads."""
+    return int(drafter.pass_bytes if isinstance(drafter, EarlyExitDrafter) else drafter.lm.weight_bytes)
+
+
 def _drafting(session: Any, draft: Callable[[LlamaSession], object]) -> _Task:
     session.forward([0] * _CONTEXT, 0)
 
@@ -152,11 +171,12 @@ def _pass_rows(engine: Engine, spent: dict[Any, float]) -> list[dict[str, Any]]:
 
 def _other_rows(engine: Engine, spent: dict[Any, float], drafters: Sequence[str]) -> list[dict[str, Any]]:
     one, reading = spent["pass", 1], spent["reading the weights"]
-    rows = [
-        _row(f"draft token of {spec}", spent["draft", spec] / _DRAFT_TOKENS, one)
-        for spec in drafters
-        if ("draft", spec) in spent
-    ]
+    rows = []
+    for spec in drafters:
+        if ("draft", spec) in spent:
+            seconds = spent["draft", spec] / _DRAFT_TOKENS
+            rate = {"gigabytes_per_second": _draft_bytes(engine.drafter(spec)) / seconds / 1e9}
+            rows.append(_row(f"draft token of {spec}", seconds, one) | rate)
     num_bytes = sum(parameter.nbytes for parameter in engine.target.model.parameters())
     return [*rows, _row("reading the weights", reading, one) | {"gigabytes_per_second": num_bytes / reading / 1e9}]
 

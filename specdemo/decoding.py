@@ -206,7 +206,7 @@ class _Row:
             verify_seconds=seconds[1],
             overhead_seconds=seconds[2],
             draft_bytes=self.draft_session.bytes_read - self._bytes_before,
-            verify_bytes=self._target.lm.weight_bytes,
+            verify_bytes=self._target.lm.weight_bytes + self.session.crop_bytes,
             evidence=self._evidence(judged) if self._sampler.settings.evidence else None,
             draft_parents=judged.draft.parents,
             accepted_path=judged.path if judged.draft.parents else (),

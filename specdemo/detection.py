@@ -143,7 +143,7 @@ def _of_gemma4_assistant(values: Values, shapes: Shapes) -> Found | None:
     kind = architecture(values)
     if not re.fullmatch(r"Gemma4(Unified)?AssistantForCausalLM", kind):
         return None
-    return Found("", "Gemma 4 assistant", "Google", f"its architecture is {kind}")
+    return Found("mtp", "Gemma 4 assistant", "Google", f"its architecture is {kind}")
 
 
 def _of_mtp(values: Values, shapes: Shapes) -> Found | None:

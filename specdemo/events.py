@@ -12,6 +12,13 @@ from specdemo.branches import ROOT, Parents, children_of, deepest, path_to
 NextTokenKind = Literal["corrected", "bonus", "plain"]
 FinishReason = Literal["eos", "stop", "length", "context", "cancelled", "failed"]
 
+Known = Literal["all", "rounds", "tokens"]
+"""What is known of a lane. `all`: it was decoded here. `rounds`: a server counted drafts and accepted ones round by
+round, without saying which drafts failed. `tokens`: tokens as they came, each in a round of its own, and totals."""
+
+UNKNOWN_TOKEN = -1
+"""The id of a token that a server counted and did not name."""
+
 TopTokens = tuple[tuple[int, float], ...]
 """The most probable tokens as (token id, probability), highest first."""
 
@@ -126,6 +133,7 @@ class Started:
     prefill_seconds: float
     provenance: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    known: Known = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,11 +244,25 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
+class Reported:
+    """A server's own totals for one answer, None where it gives none; `source` says where they stood.
+
+    `num_rounds` counts passes of the target that verified drafts.
+    """
+
+    source: str
+    num_drafted: int | None = None
+    num_accepted: int | None = None
+    num_rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """Why a generation ended; `message` is the sentence of a `failed` one, or the drafter's note on its own limit."""
 
     reason: FinishReason
     message: str = ""
+    reported: Reported | None = None
 
 
 Event = Reading | Started | Round | Finished

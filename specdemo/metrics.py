@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from specdemo.events import Event, Finished, Round, Started
+from specdemo.events import Event, Finished, Known, Reported, Round, Started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,11 +16,12 @@ class Summary:
     """What one lane did. Seconds are the lane's own clock, bytes are weights read by its passes.
 
     `accepted_length_histogram[n]` counts the rounds with drafts in which n were accepted; rounds without drafts are not
-    in it.
+    in it. What a server leaves open (see events.Known) is None: the passes and all that is counted in rounds where only
+    tokens are known. Its totals give the acceptance rate then, and stand in `reported`.
     """
 
     num_tokens: int
-    num_rounds: int
+    num_rounds: int | None
     num_drafted: int
     num_accepted: int
     num_rejected: int
@@ -43,11 +44,13 @@ class Summary:
     overhead_seconds: float
     decode_seconds: float
     tokens_per_second: float | None
-    target_passes: int
+    target_passes: int | None
     draft_bytes: int
     verify_bytes: int
     weight_bytes_read: int
     finish_reason: str | None
+    known: Known = "all"
+    reported: Reported | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -61,6 +64,8 @@ def summarize(events: Iterable[Event]) -> Summary:
     rounds = [event for event in events if isinstance(event, Round)]
     prefill = sum(event.prefill_seconds for event in events if isinstance(event, Started))
     reasons = [event.reason for event in events if isinstance(event, Finished)]
+    known, reported = _told(events)
+    num_rounds = None if known == "tokens" else len(rounds)
     drafted = [r for r in rounds if r.draft_token_ids]
     num_drafted = sum(len(r.draft_token_ids) for r in rounds)
     num_accepted = sum(r.num_accepted for r in rounds)
@@ -72,7 +77,7 @@ def summarize(events: Iterable[Event]) -> Summary:
     verify_bytes = sum(r.verify_bytes for r in rounds)
     return Summary(
         num_tokens=num_tokens,
-        num_rounds=len(rounds),
+        num_rounds=num_rounds,
         num_drafted=num_drafted,
         num_accepted=num_accepted,
         num_rejected=sum(r.num_rejected for r in rounds),
@@ -81,9 +86,9 @@ def summarize(events: Iterable[Event]) -> Summary:
         num_corrected=_count(rounds, "corrected"),
         num_bonus=_count(rounds, "bonus"),
         num_plain=_count(rounds, "plain"),
-        acceptance_rate=ratio(num_accepted, num_drafted - num_unused),
+        acceptance_rate=_reported_rate(reported, ratio(num_accepted, num_drafted - num_unused), known),
         alpha=ratio(num_accepted, num_judged),
-        tokens_per_round=ratio(num_tokens, len(rounds)),
+        tokens_per_round=ratio(num_tokens, num_rounds or 0),
         mean_accepted_length=ratio(num_accepted, len(drafted)),
         accepted_length_histogram=_histogram(drafted),
         acceptance_by_position=_acceptance_by_position(drafted),
@@ -94,13 +99,51 @@ def summarize(events: Iterable[Event]) -> Summary:
         verify_seconds=sum(r.verify_seconds for r in rounds),
         overhead_seconds=sum(r.overhead_seconds for r in rounds),
         decode_seconds=decode_seconds,
-        tokens_per_second=ratio(num_tokens, decode_seconds),
-        target_passes=len(rounds),
+        tokens_per_second=ratio(num_tokens - num_untimed(known, rounds), decode_seconds),
+        target_passes=num_rounds,
         draft_bytes=draft_bytes,
         verify_bytes=verify_bytes,
         weight_bytes_read=draft_bytes + verify_bytes,
         finish_reason=reasons[0] if reasons else None,
+        known=known,
+        reported=reported,
     )
+
+
+def num_untimed(known: Known, rounds: Sequence[Round]) -> int:
+    """Tokens that no decode second stands for: a server sends its first ones when the prompt's own pass is over."""
+    return 0 if known == "all" else sum(len(r.emitted_token_ids) for r in rounds if not r.seconds)
+
+
+def _total(reports: Sequence[Reported | None]) -> Reported | None:
+    """The totals of several answers; None where one of them has none."""
+    known = [one for one in reports if one is not None]
+    if not known or len(known) < len(reports):
+        return None
+
+    def total(counts: Iterable[int | None]) -> int | None:
+        values = tuple(counts)
+        return None if None in values else sum(value or 0 for value in values)
+
+    return Reported(
+        known[0].source,
+        total(one.num_drafted for one in known),
+        total(one.num_accepted for one in known),
+        total(one.num_rounds for one in known),
+    )
+
+
+def _reported_rate(reported: Reported | None, counted: float | None, known: Known) -> float | None:
+    """The rate that was counted here, or of the server's totals where only these are known."""
+    if known != "tokens" or reported is None:
+        return counted
+    return ratio(reported.num_accepted or 0, reported.num_drafted or 0)
+
+
+def _told(events: Sequence[Event]) -> tuple[Known, Reported | None]:
+    """How much is known of the lane, and the server's totals."""
+    known: Known = next((event.known for event in events if isinstance(event, Started)), "all")
+    return known, _total([event.reported for event in events if isinstance(event, Finished)])
 
 
 def ratio(numerator: float, denominator: float) -> float | None:

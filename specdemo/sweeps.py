@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from specdemo.catalog import EMBEDDED_TARGET, check_drafter_name, check_precision
+from specdemo.catalog import EMBEDDED_TARGET, SERVER_DRAFTER, check_drafter_name, check_precision
 from specdemo.errors import SettingsError
 from specdemo.events import Event
 from specdemo.memory_use import MemoryUse
@@ -53,7 +53,8 @@ class SweepRequest:
         for prompt in self.prompts:
             check_prompt(prompt.prompt)
         for drafter in self.drafters:
-            check_drafter_name(drafter)
+            if drafter != SERVER_DRAFTER:
+                check_drafter_name(drafter)
             if drafter == "none":
                 raise SettingsError(
                     "the drafter is 'none', which is plain decoding itself and in every sweep; name another."

@@ -13,7 +13,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specdemo.branches import Parents
-from specdemo.causal_lm import LONGEST_PART, BatchLM, CausalLM, CausalLMSession, TransformersLM
+from specdemo.causal_lm import LONGEST_PART, BatchLM, CausalLM, CausalLMSession, TransformersLM, TransformersSession
 from specdemo.llama import LlamaLM
 
 
@@ -95,8 +95,10 @@ class TargetSession:
         Then the session holds the features of all that was read.
         """
         features = []
-        for start in range(0, len(token_ids), LONGEST_PART):
-            self.session.forward(token_ids[start : start + LONGEST_PART], 0)
+        # Where a state cannot be gone back to, a pass of several tokens may not go on from it either: Mamba's does not.
+        part = LONGEST_PART if self._can_crop else max(1, len(token_ids))
+        for start in range(0, len(token_ids), part):
+            self.session.forward(token_ids[start : start + part], 0)
             features.append(self.session.features)
             yield self.length
         if self.session.features is not None:
@@ -109,6 +111,7 @@ class TargetSession:
     def keep(self, rows: Sequence[int]) -> Tensor | None:
         """Take back what the last pass read but for these rows.
 
+        Recurrent layers read the accepted rows again: in the round's overhead, which a rejection costs such a target.
         Returns their hidden states, (len(rows), ...); None where no layer was asked for.
         """
         self.session.keep(rows)
@@ -119,6 +122,11 @@ class TargetSession:
         if self._can_crop:
             self.session.crop(length)
         assert self.length == length, "the cache does not hold what was committed"
+
+    @property
+    def crop_bytes(self) -> int:
+        """Weights that the last crop read."""
+        return self.session.crop_bytes if isinstance(self.session, TransformersSession) else 0
 
     def close(self) -> None:
         """Free the cache."""

@@ -10,14 +10,14 @@ import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
-from itertools import dropwhile
+from itertools import accumulate, dropwhile
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from specdemo.errors import TraceError
-from specdemo.events import Event, Finished, Reading, Round, Started
+from specdemo.events import UNKNOWN_TOKEN, Event, Finished, Reading, Round, Started
 from specdemo.metrics import emitted_token_ids, first_divergence, speedup, summarize
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import RETAINED
@@ -60,7 +60,7 @@ def compare(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
     """Both lanes' summaries, the speedup, and whether the two answers are the same ids."""
     lanes = {lane: [u.event for u in updates if u.lane == lane] for lane in LANES}
     plain, speculative = (summarize(lanes[lane]) for lane in LANES)
-    divergence = first_divergence(*(emitted_token_ids(lanes[lane]) for lane in LANES))
+    divergence = _first_divergence(updates, *(emitted_token_ids(lanes[lane]) for lane in LANES))
     return {
         "plain": plain.to_dict(),
         "speculative": speculative.to_dict(),
@@ -68,6 +68,19 @@ def compare(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
         "identical": divergence is None,
         "first_divergence": divergence,
     }
+
+
+def _first_divergence(updates: Sequence[LaneUpdate], left: Sequence[int], right: Sequence[int]) -> int | None:
+    """By ids; by the text where a server did not name them all: the plain lane's first token that reads differently."""
+    if UNKNOWN_TOKEN not in left and UNKNOWN_TOKEN not in right:
+        return first_divergence(left, right)
+    texts = [answer_text(update for update in updates if update.lane == lane) for lane in LANES]
+    if texts[0] == texts[1]:
+        return None
+    shared = len(os.path.commonprefix(texts))
+    pieces = [span.text for u in updates if u.lane == LANES[0] for span in u.spans if span.status in RETAINED]
+    ends = accumulate(map(len, pieces))
+    return next((index for index, end in enumerate(ends) if end > shared), len(pieces))
 
 
 def dumps(trace: Trace) -> str:

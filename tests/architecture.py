@@ -52,6 +52,7 @@ LAYERS = {
         (
             "target",
             "causal_lm",
+            "recurrent",
             "folders",
             "blocks",
             "int4_linear",
@@ -84,6 +85,7 @@ LAYERS = {
             "turns",
             "divergence",
             "costs",
+            "bandwidth",
             "baselines",
             "bench",
             "memory",
@@ -92,9 +94,22 @@ LAYERS = {
         ),
         5,
     ),
-    **dict.fromkeys(("train", "proof", "tune"), 5),
+    **dict.fromkeys(("train", "proof", "tune", "remote"), 5),
     **dict.fromkeys(
-        ("ui", "space", "classroom", "export", "cli", "cli_prove", "cli_tune", "cli_pairs", "console", "__main__"), 6
+        (
+            "ui",
+            "space",
+            "classroom",
+            "export",
+            "cli",
+            "cli_prove",
+            "cli_tune",
+            "cli_pairs",
+            "cli_engine",
+            "console",
+            "__main__",
+        ),
+        6,
     ),
 }
 LOWEST_ENGINE_LAYER = 2

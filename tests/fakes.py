@@ -9,16 +9,8 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 from transformers import (
     AutoModelForCausalLM,
-    Gemma2Config,
-    GPTNeoXConfig,
-    Lfm2Config,
-    LlamaConfig,
-    MambaConfig,
-    MistralConfig,
-    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerFast,
-    Qwen2Config,
 )
 
 from specdemo.acceptance import Draft
@@ -32,39 +24,18 @@ from specdemo.metrics import emitted_token_ids
 from specdemo.sampling import Sampler, draw
 from specdemo.settings import DecodeSettings
 from specdemo.target import Target
+from tests.fakes_models import CONFIGS as CONFIGS
+from tests.fakes_models import CONTEXT as CONTEXT
+from tests.fakes_models import CROPPABLE as CROPPABLE
+from tests.fakes_models import NOT_CROPPABLE as NOT_CROPPABLE
+from tests.fakes_models import RECURRENT as RECURRENT
+from tests.fakes_models import VOCAB_SIZE as VOCAB_SIZE
 
-VOCAB_SIZE = 259
-CONTEXT = 256
 EOS, START, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-_SHAPE = {
-    "vocab_size": VOCAB_SIZE,
-    "hidden_size": 128,
-    "intermediate_size": 64,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": CONTEXT,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-    "initializer_range": 0.15,
-}
-_WINDOW = 8
-CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
-    "llama": lambda: LlamaConfig(**_SHAPE),
-    "qwen2": lambda: Qwen2Config(**_SHAPE),
-    "gpt-neox": lambda: GPTNeoXConfig(**_SHAPE),
-    "mistral": lambda: MistralConfig(**_SHAPE, sliding_window=_WINDOW),
-    "gemma2": lambda: Gemma2Config(**_SHAPE, head_dim=8, sliding_window=_WINDOW, tie_word_embeddings=False),
-    "mamba": lambda: MambaConfig(**_SHAPE, state_size=4, tie_word_embeddings=False),
-    "lfm2": lambda: Lfm2Config(**_SHAPE, layer_types=["conv", "full_attention", "conv"]),
-}
-CROPPABLE = ("llama", "qwen2", "gpt-neox", "mistral", "gemma2")
-NOT_CROPPABLE = ("mamba", "lfm2")
 
 
 @cache

@@ -22,6 +22,7 @@ from specdemo.drafters.draft_model import count_shared_ids, load_draft_model, lo
 from specdemo.drafters.eagle3 import load_eagle3
 from specdemo.drafters.early_exit import EarlyExitDrafter, load_early_exit
 from specdemo.drafters.feature_chain import FeatureChainDrafter
+from specdemo.drafters.gemma_assistant import is_gemma_assistant, load_gemma_assistant
 from specdemo.drafters.hybrid import HybridDrafter
 from specdemo.drafters.medusa import MedusaDrafter, load_medusa
 from specdemo.drafters.mtp import load_mtp
@@ -135,6 +136,8 @@ def _eagle3(setting: str, target: Target) -> Drafter:
 
 
 def _mtp(setting: str, target: Target) -> Drafter:
+    if setting and is_gemma_assistant(Path(setting)):
+        return load_gemma_assistant(Path(setting), target)
     return _branching("mtp", load_mtp, setting, target)
 
 

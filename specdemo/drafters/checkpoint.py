@@ -14,6 +14,7 @@ from torch import Tensor
 
 from specdemo.detection import Found, detect
 from specdemo.errors import ModelError
+from specdemo.hub import weight_files
 from specdemo.int8_linear import Int8Linear
 from specdemo.target import Target
 
@@ -154,13 +155,12 @@ def in_order(tensor: Tensor, order: Sequence[int]) -> Tensor:
 
 def _read_tensors(folder: Path) -> dict[str, Tensor]:
     """All safetensors files, or else all `.bin` or `.pt` files, of which nothing but tensors is unpickled."""
-    paths = sorted(folder.glob("*.safetensors"))
+    found: dict[str, Tensor] = {}
     try:
-        if paths:
-            return {name: tensor for path in paths for name, tensor in load_file(path).items()}
-        found: dict[str, Tensor] = {}
-        for path in sorted(folder.glob("*.bin")) or sorted(folder.glob("*.pt")):
-            found |= torch.load(path, map_location="cpu", weights_only=True)
+        for name in weight_files(sorted(path.name for path in folder.iterdir())):
+            path = folder / name
+            is_safe = path.suffix == ".safetensors"
+            found |= load_file(path) if is_safe else torch.load(path, map_location="cpu", weights_only=True)
         return found
     except (SafetensorError, pickle.UnpicklingError, OSError, EOFError, RuntimeError, TypeError) as error:
         first = str(error).partition("\n")[0]

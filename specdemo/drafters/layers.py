@@ -36,7 +36,11 @@ def layer_config(values: Mapping[str, Any]) -> LlamaConfig:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """Rows of q, k and v, and of gate and up, stand below each other. `num_groups` G, `head_size` E."""
+    """Rows of q, k and v, and of gate and up, stand below each other. `num_groups` G, `head_size` E.
+
+    `is_gated`: the rows of each query are followed by as many for its gate, as in Qwen3-Next and Qwen3.5; what `heads`
+    calls queries is then twice as wide.
+    """
 
     qkv: Int8Linear
     output: Int8Linear
@@ -47,11 +51,13 @@ class Layer:
     head_size: int
     epsilon: float
     head_norms: tuple[Tensor, Tensor] | None = None  # of each query and each key, (E,), as in Qwen3
+    is_gated: bool = False
 
     @classmethod
     def from_parts(cls, parts: Parts, head_size: int, epsilon: float) -> "Layer":
         """The layer behind the prefix of `parts`."""
         has_head_norms = f"{parts.prefix}self_attn.q_norm.weight" in parts.tensors
+        query, output = (parts.tensors[f"{parts.prefix}self_attn.{name}_proj.weight"] for name in "qo")
         return cls(
             qkv=parts.linear(*_LINEARS[:3]),
             output=parts.linear(_LINEARS[3]),
@@ -62,6 +68,7 @@ class Layer:
             head_size=head_size,
             epsilon=epsilon,
             head_norms=(parts.tensor("self_attn.q_norm"), parts.tensor("self_attn.k_norm")) if has_head_norms else None,
+            is_gated=len(query) == 2 * output.shape[1],
         )
 
     @property
@@ -79,13 +86,18 @@ class Layer:
         return self.qkv, self.output, self.gate_up, self.down
 
     def heads(self, rows: Tensor, rotary: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What attention needs of rows (T, ...) at the positions of `rotary`: (H, T, E), twice (G, T, E)."""
+        """What attention needs of rows (T, ...) at the positions of `rotary`: (H, T, E), twice (G, T, E).
+
+        Gated queries are (H, T, 2 E), see `attend`.
+        """
         heads = self.qkv(rows).view(len(rows), -1, self.head_size).transpose(0, 1)
         groups = self.num_groups
         q, k, v = heads[: -2 * groups], heads[-2 * groups : -groups], heads[-groups:]
+        q, gates = (q[::2], q[1::2]) if self.is_gated else (q, None)
         if self.head_norms is not None:
             q, k = (normalize(part, norm, self.epsilon) for part, norm in zip((q, k), self.head_norms, strict=True))
-        return rotate(q, rotary), rotate(k, rotary), v
+        q, k = rotate(q, rotary), rotate(k, rotary)
+        return q if gates is None else torch.cat([q, gates], -1), k, v
 
     def finish(
         self, residual: Tensor, queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None
@@ -170,13 +182,26 @@ class KeyValues:
 
 
 def attend(queries: Tensor, keys: Tensor, values: Tensor, visible: Tensor | None = None) -> Tensor:
-    """Mixed values, (T, H * E); see Layer.finish."""
+    """Mixed values, (T, H * E); see Layer.finish.
+
+    What stands in a query behind as many numbers as a key has is a gate: its sigmoid multiplies what is mixed.
+    """
+    size = keys.shape[-1]
+    queries, gates = queries[..., :size], queries[..., size:]
     mixed = F.scaled_dot_product_attention(queries[None], keys[None], values[None], attn_mask=visible, enable_gqa=True)
+    if gates.shape[-1]:
+        mixed = mixed * gates.sigmoid()
     return mixed[0].transpose(0, 1).flatten(1)
 
 
 def rotate(states: Tensor, rotary: Tensor) -> Tensor:
-    """states (heads, T, E), rotary (2, T, E) with the first half of the sines negative; see RotaryTable."""
-    half = states.shape[-1] // 2
-    swapped = torch.cat([states[..., half:], states[..., :half]], -1)
-    return states * rotary[0] + swapped * rotary[1]
+    """states (heads, T, E), rotary (2, T, R) with the first half of the sines negative; see RotaryTable.
+
+    Only the first R numbers of a head are rotated where R < E.
+    """
+    size = rotary.shape[-1]
+    turned, rest = states[..., :size], states[..., size:]
+    half = size // 2
+    swapped = torch.cat([turned[..., half:], turned[..., :half]], -1)
+    turned = turned * rotary[0] + swapped * rotary[1]
+    return torch.cat([turned, rest], -1) if rest.shape[-1] else turned

@@ -67,9 +67,9 @@ class MtpCell:
 
 def load_mtp(folder: Path, target: Target) -> FeatureChainDrafter:
     """Read a layer in any layout of mtp_layouts. Raises ModelError where it does not fit the target."""
-    checkpoint, config = read_mtp(folder, target)
+    checkpoint, config, rotary_config = read_mtp(folder, target)
     last = int(target.model.config.get_text_config().num_hidden_layers)
-    rotary = RotaryTable(config, target.lm.device, target.lm.dtype)
+    rotary = RotaryTable(rotary_config, target.lm.device, target.lm.dtype)
     return FeatureChainDrafter(NAME, _cell(checkpoint, config, target), [last], rotary)
 
 

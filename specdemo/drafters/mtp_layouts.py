@@ -2,7 +2,8 @@
 
 The names are Qwen's without their prefix `mtp.`; DeepSeek and GLM store the layer behind the target's last one, and
 the library speculators (`src/speculators/convert/mtp/converter.py`) renames Qwen's. Their files are often the
-target's own, which holds all other layers too.
+target's own, which holds all other layers too. The layer of Qwen3-Next and Qwen3.5 has attention with a gate, rotary
+positions in a part of each head, and norms that multiply by 1 + weight.
 """
 
 import re
@@ -49,8 +50,17 @@ _REFUSED = {
 }
 
 
-def read_mtp(folder: Path, target: Target) -> tuple[Checkpoint, LlamaConfig]:
-    """The layer by Qwen's names, checked against the target, and its sizes. Raises ModelError where it cannot run."""
+_GATED = ("qwen3_next", "qwen3_5")
+"""Beginnings of `model_type`, with and without `_text`."""
+_SHARE = "partial_rotary_factor"
+_SHARE_OF_GATED = 0.25  # where config.json does not say
+
+
+def read_mtp(folder: Path, target: Target) -> tuple[Checkpoint, LlamaConfig, LlamaConfig]:
+    """The layer by Qwen's names, checked against the target; its sizes; those of its rotary positions.
+
+    Raises ModelError where it cannot run.
+    """
     found = Checkpoint.read(folder, "multi-token prediction")
     num_layers = int(target.model.config.get_text_config().num_hidden_layers)
     checkpoint = replace(found, tensors=_by_qwens_names(found, num_layers))
@@ -58,8 +68,32 @@ def read_mtp(folder: Path, target: Target) -> tuple[Checkpoint, LlamaConfig]:
     _refuse_other_blocks(checkpoint, values)
     checkpoint.check_names(_REQUIRED, _OPTIONAL, layout="multi-token-prediction")
     config = layer_config(values)
-    _check_sizes(checkpoint, config, target)
-    return checkpoint, config
+    is_gated = _is_gated(values)
+    _check_sizes(checkpoint, config, target, is_gated=is_gated)
+    if is_gated:
+        # As transformers' Qwen3_5RMSNorm does at every pass.
+        norms = {name: 1.0 + tensor.float() for name, tensor in checkpoint.tensors.items() if "norm" in name}
+        checkpoint = replace(checkpoint, tensors=checkpoint.tensors | norms)
+    return checkpoint, config, _rotary_config(config, values, is_gated=is_gated)
+
+
+def _is_gated(values: dict[str, Any]) -> bool:
+    return str(values.get("model_type")).startswith(_GATED)
+
+
+def _rotary_share(values: dict[str, Any], *, is_gated: bool) -> float:
+    """Of each head's numbers, how many are rotated."""
+    rotary = values.get("rope_parameters") or values.get("rope_scaling") or {}
+    return float(rotary.get(_SHARE, values.get(_SHARE)) or (_SHARE_OF_GATED if is_gated else 1.0))
+
+
+def _rotary_config(config: LlamaConfig, values: dict[str, Any], *, is_gated: bool) -> LlamaConfig:
+    """Heads as large as their rotated part. Of a text all axes of a multimodal position are the same."""
+    if not is_gated:
+        return config
+    rotary = {key: value for key, value in config.rope_parameters.items() if key in ("rope_type", "rope_theta")}
+    size = int(config.head_dim * _rotary_share(values, is_gated=True))
+    return LlamaConfig(**{**config.to_dict(), "head_dim": size, "rope_parameters": rotary})
 
 
 def _by_qwens_names(found: Checkpoint, num_layers: int) -> dict[str, Tensor]:
@@ -92,28 +126,26 @@ def _refuse_other_blocks(checkpoint: Checkpoint, values: dict[str, Any]) -> None
     kinds = [kind for pattern, kind in _REFUSED.items() if any(re.search(pattern, name) for name in tensors)]
     query, output = (tensors.get(f"{BLOCK}self_attn.{name}_proj.weight") for name in "qo")
     is_gated = query is not None and output is not None and len(query) == 2 * output.shape[1]
-    # Their target's state is recurrent, so that no draft could be taken back: see causal_lm.require_rollback.
-    if is_gated or str(values.get("model_type")).startswith(("qwen3_next", "qwen3_5")):
-        kinds.append("the gated attention of Qwen3-Next and Qwen3.5")
+    if is_gated and not _is_gated(values):
+        kinds.append(f"a gate beside its queries, which {values.get('model_type') or 'no model_type'} has not")
     if (values.get("num_nextn_predict_layers") or 1) > 1:
         kinds.append("others behind it")
-    rotary = values.get("rope_parameters") or values.get("rope_scaling") or {}
-    if rotary.get("partial_rotary_factor", values.get("partial_rotary_factor") or 1.0) != 1.0:
+    if not _is_gated(values) and _rotary_share(values, is_gated=False) != 1.0:
         kinds.append("rotary positions in a part of each head")
     if kinds:
         raise ModelError(
-            f"the layer in {checkpoint.folder.name} has {' and '.join(kinds)}; mtp runs an ordinary dense Llama or "
-            "Qwen3 layer only. Choose another drafter for this target."
+            f"the layer in {checkpoint.folder.name} has {' and '.join(kinds)}; mtp runs a dense layer as Llama, "
+            "Qwen3, Qwen3-Next or Qwen3.5 has it. Choose another drafter for this target."
         )
 
 
-def _check_sizes(checkpoint: Checkpoint, config: LlamaConfig, target: Target) -> None:
+def _check_sizes(checkpoint: Checkpoint, config: LlamaConfig, target: Target, *, is_gated: bool) -> None:
     """Raise ModelError unless all tensors have the sizes that the target and config.json ask for."""
     tensors, size = checkpoint.tensors, int(target.model.config.get_text_config().hidden_size)
     heads, groups = (n * config.head_dim for n in (config.num_attention_heads, config.num_key_value_heads))
     inner = len(tensors[f"{BLOCK}mlp.gate_proj.weight"])
     block = {
-        "self_attn.q_proj": (heads, size),
+        "self_attn.q_proj": (2 * heads if is_gated else heads, size),
         "self_attn.k_proj": (groups, size),
         "self_attn.v_proj": (groups, size),
         "self_attn.o_proj": (size, heads),

@@ -169,8 +169,8 @@ def _of_pair(facts: TargetFacts, draft: _Draft, thinking: bool | None) -> Iterat
         yield Finding(
             "refusal",
             "rollback",
-            f"{facts.seen.name} has a recurrent state, so that rejected drafts cannot be taken back; it runs without a "
-            "drafter.",
+            f"{facts.seen.name} has a recurrent state without a past, so that rejected drafts cannot be taken back; it "
+            "runs without a drafter.",
         )
     yield from check_fit(facts, draft.found, draft.seen, draft.spec)
     if draft.seen is not None:

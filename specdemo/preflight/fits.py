@@ -113,7 +113,12 @@ def _check_mtp(facts: TargetFacts, found: Found, seen: Seen) -> _Checks:
             "layers",
             f"{seen.name} keeps no layer behind the target's {facts.num_layers}; it is for another target.",
         )
+    kind = str(facts.config.model_type)
+    if found.layout == "Google" and not kind.startswith("gemma4"):
+        said = f"{seen.name} reads a Gemma 4 target's own keys and values; this target is a {kind}."
+        yield Finding("refusal", "target", said)
     names = ("mtp.fc.weight", "mtp_layers.0.input_proj.weight", f"model.layers.{facts.num_layers}.eh_proj.weight")
+    names += ("pre_projection.weight",)
     fc = next((name for name in names if name in seen.shapes), "")
     if fc:
         yield from _check_width(facts, seen, fc, 1, times=2)

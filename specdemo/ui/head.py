@@ -13,7 +13,8 @@ def race_head(trace: Trace, origin: str) -> dict[str, Any]:
     """The unchanging part of a race's value. `origin` is live, recorded or file."""
     request = trace.request
     settings = _mapping(request.get("settings"))
-    rule = _text(settings.get("resolved_rule")) or _text(settings.get("rule"))
+    server = _server(trace.provenance)
+    rule = "" if server else _text(settings.get("resolved_rule")) or _text(settings.get("rule"))
     return {
         "origin": origin,
         "prompt": _text(request.get("prompt")) or _text(trace.title),
@@ -24,10 +25,29 @@ def race_head(trace: Trace, origin: str) -> dict[str, Any]:
         "temperature": _number(settings.get("temperature"), 0),
         "rule": rule,
         "dtype": _text(trace.provenance.get("dtype")),
-        "texts": "same" if rule in _SAME_TEXT_RULES else "lossy" if rule in _LOSSY_RULES else "sampled",
+        "texts": _server_texts(settings)
+        if server
+        else "same"
+        if rule in _SAME_TEXT_RULES
+        else "lossy"
+        if rule in _LOSSY_RULES
+        else "sampled",
         "drafter_bytes": _number(trace.provenance.get("drafter_bytes"), 0),
         "machine": machine_name(trace.provenance),
+        "server": server,
     }
+
+
+def _server(provenance: Mapping[str, Any]) -> dict[str, str] | None:
+    """Which server ran the lanes and how much it tells of them; None for a model that ran in this program."""
+    server = _mapping(provenance.get("server"))
+    known = _text(server.get("known"))
+    return {"kind": _text(server.get("kind")), "known": known} if known in ("rounds", "tokens") else None
+
+
+def _server_texts(settings: Mapping[str, Any]) -> str:
+    """A server has acceptance rules of its own; all of them are the target's choice at temperature 0."""
+    return "sampled" if _number(settings.get("temperature"), 0) else "same"
 
 
 def machine_name(provenance: Mapping[str, Any]) -> str:

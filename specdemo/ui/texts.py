@@ -10,11 +10,12 @@ from typing import Any
 
 import gradio as gr
 
-from specdemo.catalog import DRAFTER_LABELS
+from specdemo.catalog import DRAFTER_LABELS, SERVER_DRAFTER
 from specdemo.prompts import load_prompts
 from specdemo.ui.texts_learn import LEARN_SENTENCES, LINK_LABELS
 from specdemo.ui.texts_prove import PROVE_LABELS
 from specdemo.ui.texts_room import ROOM_SENTENCES
+from specdemo.ui.texts_server import SERVER_DRAFTER_LINES
 from specdemo.ui.texts_space import SPACE_SENTENCES
 from specdemo.ui.texts_traditional import DRAFTERS_TRADITIONAL, LABELS_TRADITIONAL, SENTENCES_TRADITIONAL
 from specdemo.ui.texts_tune import TUNE_LABELS
@@ -80,10 +81,10 @@ LABELS: dict[str, dict[str, str]] = {
         "rule_typical": "typical：有损，分布不同",
         "precision": "目标模型的精度",
         "precision_auto": "原样：CPU 上为 float32",
-        "precision_bfloat16": "bfloat16：字节减半",
+        "precision_bfloat16": "bfloat16：字节数减半",
         "precision_int4": "int4：每个权重 4 比特",
         "seed": "随机种子",
-        "max_new_tokens": "最多新词元数",
+        "max_new_tokens": "新词元数上限",
         "top_p": "top-p（1 为关闭）",
         "top_k": "top-k（0 为关闭）",
         "min_p": "min-p（0 为关闭）",
@@ -100,7 +101,7 @@ LABELS: dict[str, dict[str, str]] = {
         "category_summary": "摘要",
         "category_facts": "常识",
         "category_story": "故事",
-        "category_repeat": "复述",
+        "category_repeat": "重复",
         "category_loses": "会输的题",
         **LINK_LABELS["zh"],
     },
@@ -132,7 +133,7 @@ SENTENCES: dict[str, dict[str, str]] = {
         "cannot_race": "无法开赛",
         "cannot_open": "无法打开这个文件",
         "cannot_save": "没有可保存的比赛",
-        "no_race": "还没有比赛。请先开赛，或选一场录制的比赛。",
+        "no_race": "还没有显示过比赛。请先开赛，或选一场录制的比赛。",
         "not_ready": "模型还没有就绪：{message}这期间可以看录制的比赛。",
         "failed": "模型加载失败：{message} 录制的比赛仍可播放。",
         "absent": "尚未下载。",
@@ -161,17 +162,17 @@ DRAFTERS: dict[str, dict[str, str]] = {
         "none": "无草稿：普通解码",
         "ngram": "n-gram：照抄同样的词后面出现过的内容",
         "ngram:static": "n-gram + 表：再查目标模型常写的接续",
-        "ngram:code": "n-gram + 代码表：只统计代码，换个领域就不准",
+        "ngram:code": "n-gram + 代码表：表里只统计代码，换个领域就不准",
         "ngram:hashed": "n-gram 哈希：放在大小固定的表里",
         "ngram:map": "n-gram 映射：接续不明确时不猜",
         "quantized": "4 比特目标模型：目标模型自己的 4 比特权重",
-        "eagle3": "EAGLE-3：读取目标模型隐藏状态的一层",
-        "eagle3:tree": "EAGLE-3 树：同一层，一次给出几种续写",
-        "mtp": "MTP：从目标模型最后的隐藏状态往下写的一层",
-        "dspark": "DSpark：一次前向起草一整块，再按前一个词元逐个修正",
-        "dflash": "DFlash：一次前向起草一整块",
-        "medusa": "Medusa：读取目标模型最后隐藏状态的几个头，每个猜一个词元",
-        "medusa:tree": "Medusa 树：同样的头，每个头给出几个猜测",
+        "eagle3": "EAGLE-3：用一层网络读取目标模型的隐藏状态",
+        "eagle3:tree": "EAGLE-3 树：同样的一层网络，一次给出几种续写",
+        "mtp": "MTP：用一层网络，从目标模型最后的隐藏状态往下写",
+        "dspark": "DSpark：一次前向计算起草一整块，再按前一个词元逐个调整",
+        "dflash": "DFlash：一次前向计算起草一整块",
+        "medusa": "Medusa：几个预测头读取目标模型最后的隐藏状态，每个猜一个词元",
+        "medusa:tree": "Medusa 树：同样的预测头，每个给出几个猜测",
         "draft-model": "独立小模型：词表相同的小语言模型",
         "universal": "异词表小模型：词表是自己的，按文本对接",
         "hybrid": "混合：文本重复处用 n-gram，其余用 EAGLE-3",
@@ -196,6 +197,8 @@ def language_of(request: gr.Request | None) -> str:
 
 def drafter_label(language: str, name: str, label: str) -> str:
     """A drafter in a language; its own label where there is no translation."""
+    if name == SERVER_DRAFTER:
+        return SERVER_DRAFTER_LINES.get(language, label)
     return DRAFTERS.get(language, {}).get(name, label)
 
 

@@ -48,7 +48,7 @@ PROVE_LABELS: dict[str, dict[str, str]] = {
     },
     "zh": {
         "tab_race": "比赛",
-        "tab_prove": "来证明",
+        "tab_prove": "证明给我看",
         "proof": "证明什么",
         "proof_greedy": "贪心：文本相同",
         "proof_sampling": "采样：分布相同",
@@ -180,30 +180,30 @@ PROVE: dict[str, dict[str, str]] = {
     },
     "zh": {
         "prove_view": "证明的结果",
-        "what_greedy": "温度为 0 时，无论哪个草稿模型、K 取几，都必须给出普通解码的词元。绿：float32 下每个答案都相"
-        "同。"
-        "bfloat16 下，两个 logit 近到舍入误差之内时答案可能分开；普通解码换成更宽的前向，也会和自己分开。",
+        "what_greedy": "温度为 0 时，无论哪个草稿模型、K 取几，都必须给出普通解码的词元。绿：float32 "
+        "下每个答案都相同。bfloat16 下，两个 logit 的差距小到舍入误差以内时，答案可能从那里分岔；"
+        "普通解码改用更宽的前向计算时，也会在那里和自己分岔。",
         "what_sampling": "接下来两个词元的目标分布是精确已知的。规则用两个模型的真实分布（top-k {top_k}）抽几千次。"
-        "绿：抽样符合该分布。红：拟合差到这个地步，偶然发生的机会低于 {alpha}。",
+        "绿：抽样符合该分布。红：拟合差到这个地步，偶然发生的概率低于 {alpha}。",
         "what_seeds": "在 coupled 规则下，两条赛道用同样的噪声抽样。绿：同一种子下，各个草稿模型、各个温度都给出普"
         "通采样的词元。",
         "what_mistakes": "同一个实验，在 rejection 规则里埋入一个真实发生过的错误。正确的规则必须保持绿色，每个错误"
         "都必须变红。",
-        "idle": "还没有证明过什么。",
+        "idle": "还没有做过证明。",
         "idle_detail": "选好要证明什么，然后按“证明”。",
         "waiting": "等待设备",
         "waiting_detail": "设备一次只跑一场比赛或一个证明。",
         "running": "进行中",
-        "reading": "正在向两个模型询问分布",
+        "reading": "正在取得两个模型的分布",
         "drawing": "已抽 {n} / {all} 次。抽完才有结论。",
         "writing": "已写出 {n} / {all} 个答案",
         "stopped": "已停止",
         "stopped_detail": "下面的内容保留。没有抽完就没有结论。",
         "failed": "证明没有跑起来",
         "green_greedy": "绿：文本相同",
-        "green_greedy_detail": "float32 的 {n} 个答案都与普通解码逐个词元一致。bfloat16 的 {short} 个中有 {ties} 个"
-        "因平局分开。",
-        "red_greedy": "红：有文本不同，而且不是平局",
+        "green_greedy_detail": "float32 的 {n} 个答案都与普通解码逐个词元一致。bfloat16 的 {short} 个中有 {ties} "
+        "个因 logit 并列而分岔。",
+        "red_greedy": "红：有文本不同，而且不是并列",
         "red_answers_detail": "{all} 个答案中有 {n} 个在不该不同的地方不同。各行写明位置。",
         "green_seeds": "绿：同一种子，同一文本",
         "green_seeds_detail": "{n} 个答案都与普通采样逐个词元一致。",
@@ -225,43 +225,41 @@ PROVE: dict[str, dict[str, str]] = {
         "drawn": "抽样",
         "law": "目标分布",
         "rarer": "其余更少见的",
-        "not_shown": "另有 {n} 种结果参加比较，没有画出。",
-        "fit": "全变差距离 {tv}；偶然应为 {mean} ± {spread}。卡方检验 p = {p}。",
+        "not_shown": "另有 {n} 种结果参与比较，没有画出。",
+        "fit": "全变差距离 {tv}；仅凭偶然也有 {mean} ± {spread}。卡方检验 p = {p}。",
         "col_prompt": "提示词",
         "col_drafter": "草稿模型",
-        "col_precision": "数值",
+        "col_precision": "数值格式",
         "col_temperature": "温度",
         "col_result": "结果",
         "col_difference": "首个不同处",
         "col_mistake": "埋入的错误",
         "col_verdict": "结论",
         "col_tv": "全变差距离",
-        "col_chance": "偶然应为",
+        "col_chance": "仅凭偶然",
         "col_why": "错在哪里，谁遇到过",
         "col_text": "文本",
-        "wide": "无草稿，每次前向 {k} 个词元",
+        "wide": "无草稿，每次前向计算 {k} 个词元",
         "same": "相同，{n} 个词元",
-        "tie": "平局",
+        "tie": "并列",
         "fault": "错误",
-        "differs": "第 {index} 个词元：{plain} / {other}；logit 相差 {gap}，最高两个相差 {top}",
+        "differs": "词元 {index}：{plain} / {other}；logit 相差 {gap}，最高两个相差 {top}",
         "none": "无",
         "green": "绿",
         "red": "红",
         "right_rule": "无：正确的规则",
-        "why_accept_all": "每个草稿都留下，文本就成了草稿模型的。OpenVINO GenAI 的 prompt lookup 给草稿填了一个虚构"
-        "的概率，采样时于是总是接受（后来已修复）；vllm-ascend 的一个采样器拿来比较的数固定为 0。",
-        "why_soft_argmax": "草稿总是取概率最高的词元，判定时却当作从 softmax 抽出来的：比值就错了。"
-        "speculative-sampling 的作者承认自己的代码如此；"
-        "transformers 里也有一种草稿方式这样做过。",
+        "why_accept_all": "每个草稿都留下，文本就成了草稿模型的。OpenVINO GenAI 的 prompt lookup "
+        "给草稿填了一个虚构的概率，使采样时总是接受它们（后来已修复）；vllm-ascend 的一个采样器拿来比较的数固定为 0。",
+        "why_soft_argmax": "草稿总是取概率最高的词元，判定时却当作是从 softmax 抽出来的，比值就错了。"
+        "speculative-sampling 的作者承认自己的代码如此；transformers 里也有一种草稿方式这样做过。",
         "why_target_for_residual": "被接受的草稿已经占了目标分布的一份；再从目标分布抽，就给了它们第二份。Spec-RL "
         "在首次拒绝处就这样抽；作者说明其目的是加速训练，并不追求分布相同。",
         "why_one_sided_temperature": "草稿模型按要求的温度抽样，目标模型却按温度 1 计算：得到的是温度 1 的分布。"
         "vLLM 的拒绝采样里，目标概率曾没有用上采样设置，后来合并了修复。",
-        "why_late_truncation": "因为草稿自己的概率低而把它丢掉，低概率的草稿就从不受审，其余的占得太多。"
-        "ik_llama.cpp 会丢掉这样的草稿，但在由目标模型自己的抽样决定时无害；"
-        "DSpark 论文只让抽样之前已知的信息来决定。",
-        "why_one_number": "拒绝草稿的那个随机数必然偏大，再用它抽替换的词元：词表靠后的词元就会太多。vllm-ascend 有"
-        "一个拉取请求报告并修复了它。",
+        "why_late_truncation": "因为草稿自己的概率低就把它丢掉，低概率的草稿便永远不会被判定，其余的占得太多。"
+        "ik_llama.cpp 会丢掉这样的草稿，但在由目标模型自己的抽样决定时无害；DSpark 论文只让抽样之前已知的信息来决定。",
+        "why_one_number": "拒绝草稿的那个随机数必然偏大，再用它抽替换的词元，词表靠后的词元就会太多。vllm-ascend "
+        "有一个拉取请求报告并修复了它。",
         "sources": "出处：",
         "col_p": "p",
     },

@@ -2,10 +2,10 @@
 
 PROVE_LABELS_TRADITIONAL: dict[str, str] = {
     "tab_race": "比賽",
-    "tab_prove": "來證明",
+    "tab_prove": "證明給我看",
     "proof": "證明什麼",
     "proof_greedy": "貪婪：文字相同",
-    "proof_sampling": "抽樣：分布相同",
+    "proof_sampling": "取樣：分布相同",
     "proof_seeds": "同一種子，同一文字",
     "proof_mistakes": "故意弄壞",
     "proved_context": "提示詞",
@@ -28,31 +28,32 @@ PROVE_LABELS_TRADITIONAL: dict[str, str] = {
 PROVE_TRADITIONAL: dict[str, str] = {
     "prove_view": "證明的結果",
     "what_greedy": "溫度為 0 時，無論哪個草稿模型、K 取幾，都必須給出普通解碼的詞元。綠：float32 下每個答案都相同。"
-    "bfloat16 下，兩個 logit 近到捨入誤差之內時答案可能分開；普通解碼換成更寬的前向，也會和自己分開。",
-    "what_sampling": "接下來兩個詞元的目標分布是精確已知的。規則用兩個模型的真實分布（top-k {top_k}）抽幾千次。"
-    "綠：抽樣符合該分布。紅：擬合差到這個地步，偶然發生的機會低於 {alpha}。",
-    "what_seeds": "在 coupled 規則下，兩條賽道用同樣的雜訊抽樣。綠：同一種子下，各個草稿模型、各個溫度都給出普通抽"
-    "樣的詞元。",
+    "bfloat16 下，兩個 logit 的差距小到捨入誤差以內時，答案可能從那裡分岔；普通解碼改用更寬的前向計算時，"
+    "也會在那裡和自己分岔。",
+    "what_sampling": "接下來兩個詞元的目標分布是精確已知的。規則用兩個模型的真實分布（top-k {top_k}）抽幾千次。綠："
+    "抽樣符合該分布。紅：擬合差到這個地步，偶然發生的機率低於 {alpha}。",
+    "what_seeds": "在 coupled 規則下，兩條賽道用同樣的雜訊抽樣。綠：同一種子下，各個草稿模型、"
+    "各個溫度都給出普通取樣的詞元。",
     "what_mistakes": "同一個實驗，在 rejection 規則裡埋入一個真實發生過的錯誤。正確的規則必須保持綠色，每個錯誤都必"
     "須變紅。",
-    "idle": "還沒有證明過什麼。",
+    "idle": "還沒有做過證明。",
     "idle_detail": "選好要證明什麼，然後按「證明」。",
     "waiting": "等待裝置",
     "waiting_detail": "裝置一次只跑一場比賽或一個證明。",
     "running": "進行中",
-    "reading": "正在向兩個模型詢問分布",
+    "reading": "正在取得兩個模型的分布",
     "drawing": "已抽 {n} / {all} 次。抽完才有結論。",
     "writing": "已寫出 {n} / {all} 個答案",
     "stopped": "已停止",
     "stopped_detail": "下面的內容保留。沒有抽完就沒有結論。",
     "failed": "證明沒有跑起來",
     "green_greedy": "綠：文字相同",
-    "green_greedy_detail": "float32 的 {n} 個答案都與普通解碼逐個詞元一致。bfloat16 的 {short} 個中有 {ties} 個因平"
-    "手分開。",
-    "red_greedy": "紅：有文字不同，而且不是平手",
+    "green_greedy_detail": "float32 的 {n} 個答案都與普通解碼逐個詞元一致。bfloat16 的 {short} 個中有 {ties} 個因 "
+    "logit 並列而分岔。",
+    "red_greedy": "紅：有文字不同，而且不是並列",
     "red_answers_detail": "{all} 個答案中有 {n} 個在不該不同的地方不同。各列寫明位置。",
     "green_seeds": "綠：同一種子，同一文字",
-    "green_seeds_detail": "{n} 個答案都與普通抽樣逐個詞元一致。",
+    "green_seeds_detail": "{n} 個答案都與普通取樣逐個詞元一致。",
     "red_seeds": "紅：種子相同，文字卻不同",
     "green_sampling": "綠：分布相同",
     "green_sampling_detail": "{n} 次抽樣符合目標分布：偶然擬合得更差的機率 p = {p}。",
@@ -71,43 +72,41 @@ PROVE_TRADITIONAL: dict[str, str] = {
     "drawn": "抽樣",
     "law": "目標分布",
     "rarer": "其餘更少見的",
-    "not_shown": "另有 {n} 種結果參加比較，沒有畫出。",
-    "fit": "全變差距離 {tv}；偶然應為 {mean} ± {spread}。卡方檢定 p = {p}。",
+    "not_shown": "另有 {n} 種結果參與比較，沒有畫出。",
+    "fit": "全變差距離 {tv}；僅憑偶然也有 {mean} ± {spread}。卡方檢定 p = {p}。",
     "col_prompt": "提示詞",
     "col_drafter": "草稿模型",
-    "col_precision": "數值",
+    "col_precision": "數值格式",
     "col_temperature": "溫度",
     "col_result": "結果",
-    "col_difference": "首個不同處",
+    "col_difference": "第一個不同處",
     "col_mistake": "埋入的錯誤",
     "col_verdict": "結論",
     "col_tv": "全變差距離",
-    "col_chance": "偶然應為",
+    "col_chance": "僅憑偶然",
     "col_why": "錯在哪裡，誰遇到過",
     "col_text": "文字",
-    "wide": "無草稿，每次前向 {k} 個詞元",
+    "wide": "無草稿，每次前向計算 {k} 個詞元",
     "same": "相同，{n} 個詞元",
-    "tie": "平手",
+    "tie": "並列",
     "fault": "錯誤",
-    "differs": "第 {index} 個詞元：{plain} / {other}；logit 相差 {gap}，最高兩個相差 {top}",
+    "differs": "詞元 {index}：{plain} / {other}；logit 相差 {gap}，最高兩個相差 {top}",
     "none": "無",
     "green": "綠",
     "red": "紅",
     "right_rule": "無：正確的規則",
-    "why_accept_all": "每個草稿都留下，文字就成了草稿模型的。OpenVINO GenAI 的 prompt lookup 給草稿填了一個虛構的機"
-    "率，抽樣時於是總是接受（後來已修復）；vllm-ascend 的一個抽樣器拿來比較的數固定為 0。",
-    "why_soft_argmax": "草稿總是取機率最高的詞元，判定時卻當作從 softmax 抽出來的：比值就錯了。"
-    "speculative-sampling 的作者承認自己的程式碼如此；"
-    "transformers 裡也有一種草稿方式這樣做過。",
+    "why_accept_all": "每個草稿都留下，文字就成了草稿模型的。OpenVINO GenAI 的 prompt lookup "
+    "給草稿填了一個虛構的機率，使取樣時總是接受它們（後來已修復）；vllm-ascend 的一個取樣器拿來比較的數固定為 0。",
+    "why_soft_argmax": "草稿總是取機率最高的詞元，判定時卻當作是從 softmax 抽出來的，比值就錯了。"
+    "speculative-sampling 的作者承認自己的程式碼如此；transformers 裡也有一種草稿方式這樣做過。",
     "why_target_for_residual": "被接受的草稿已經占了目標分布的一份；再從目標分布抽，就給了它們第二份。Spec-RL 在首"
     "次拒絕處就這樣抽；作者說明其目的是加速訓練，並不追求分布相同。",
-    "why_one_sided_temperature": "草稿模型按要求的溫度抽樣，目標模型卻按溫度 1 計算：得到的是溫度 1 的分布。vLLM 的"
-    "拒絕抽樣裡，目標機率曾沒有用上抽樣設定，後來合併了修復。",
-    "why_late_truncation": "因為草稿自己的機率低而把它丟掉，低機率的草稿就從不受審，其餘的占得太多。ik_llama.cpp 會"
-    "丟掉這樣的草稿，但在由目標模型自己的抽樣決定時無害；"
-    "DSpark 論文只讓抽樣之前已知的資訊來決定。",
-    "why_one_number": "拒絕草稿的那個亂數必然偏大，再用它抽替換的詞元：詞表靠後的詞元就會太多。vllm-ascend 有一個拉"
-    "取請求回報並修復了它。",
+    "why_one_sided_temperature": "草稿模型按要求的溫度抽樣，目標模型卻按溫度 1 計算：得到的是溫度 1 的分布。vLLM "
+    "的拒絕取樣裡，目標機率曾沒有用上取樣設定，後來合併了修復。",
+    "why_late_truncation": "因為草稿自己的機率低就把它丟掉，低機率的草稿便永遠不會被判定，其餘的占得太多。"
+    "ik_llama.cpp 會丟掉這樣的草稿，但在由目標模型自己的抽樣決定時無害；DSpark 論文只讓抽樣之前已知的資訊來決定。",
+    "why_one_number": "拒絕草稿的那個亂數必然偏大，再用它抽替換的詞元，詞表靠後的詞元就會太多。vllm-ascend "
+    "有一個拉取請求回報並修復了它。",
     "sources": "出處：",
     "col_p": "p",
 }

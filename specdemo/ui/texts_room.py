@@ -54,14 +54,14 @@ SITE: dict[str, dict[str, str]] = {
         "site_title": "投机解码：录制的比赛",
         "site_race": "录制的比赛",
         "site_language": "语言",
-        "site_missing": "读不到这场录制：站点文件夹不完整，请重新复制。",
-        "site_no_script": "本页需要 JavaScript，而它在这里被关闭了。",
+        "site_missing": "无法读取这场比赛的录制：站点文件夹不完整，请重新复制。",
+        "site_no_script": "本页需要 JavaScript，但它在这里已被停用。",
     },
     "zh-TW": {
         "site_title": "投機解碼：錄製的比賽",
         "site_race": "錄製的比賽",
         "site_language": "語言",
-        "site_missing": "讀不到這場錄製：網站資料夾不完整，請重新複製。",
-        "site_no_script": "本頁需要 JavaScript，而它在這裡被關閉了。",
+        "site_missing": "無法讀取這場比賽的錄製：網站資料夾不完整，請重新複製。",
+        "site_no_script": "本頁需要 JavaScript，但它在這裡已被停用。",
     },
 }

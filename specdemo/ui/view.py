@@ -23,6 +23,7 @@ _SCRIPTS = (
     "race_round.js",
     "race_player.js",
     "race_news.js",
+    "race_server.js",
     "race_verdict.js",
     "race_evidence.js",
     "race_origin.js",
@@ -32,7 +33,7 @@ _SCRIPTS = (
     "race_room.js",
     "race.js",
 )
-STYLES = ("race.css", "race_room.css", "race_inspector.css", "race_tree.css", "learn.css")
+STYLES = ("race.css", "race_server.css", "race_room.css", "race_inspector.css", "race_tree.css", "learn.css")
 
 Questions = Sequence[Callable[[Any], Any]]
 IDLE: dict[str, Any] = {"run": "", "head": None, "state": "idle", "rows": "", "done": None, "message": ""}

@@ -13,8 +13,8 @@ from typing import Any
 
 from specdemo.branches import ROOT
 from specdemo.catalog import read_note
-from specdemo.events import Finished, Reading, Round, Started
-from specdemo.metrics import drafts_trees, ratio
+from specdemo.events import Finished, Known, Reading, Round, Started
+from specdemo.metrics import drafts_trees, num_untimed, ratio
 from specdemo.race import LANES, LaneUpdate
 from specdemo.spans import Span, drafts_in_reading_order
 from specdemo.theory import expected_in_race
@@ -48,6 +48,8 @@ class LaneTally:
     num_judged: int = 0
     num_proposed: int = 0  # drafted - unused
     num_bytes: int = 0
+    known: Known = "all"
+    num_untimed: int = 0
     phase_seconds: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
 
     @property
@@ -58,13 +60,19 @@ class LaneTally:
     @property
     def tokens_per_second(self) -> float | None:
         """Decode speed so far."""
-        return ratio(self.num_tokens, self.decode_seconds)
+        return ratio(self.num_tokens - self.num_untimed, self.decode_seconds)
+
+    @property
+    def num_passes(self) -> int | None:
+        """Passes of the target; None where a server does not say which tokens came from one."""
+        return None if self.known == "tokens" else self.num_rounds
 
     def add(self, event: Round) -> None:
         """Count one round."""
         if self.first_token_seconds is None:
             self.first_token_seconds = self.prefill_seconds + event.seconds
         self.num_tokens += len(event.emitted_token_ids)
+        self.num_untimed += num_untimed(self.known, (event,))
         self.num_rounds += 1
         self.num_accepted += event.num_accepted
         self.num_judged += event.num_judged
@@ -107,7 +115,7 @@ class RaceWire:
         if isinstance(event, Reading):
             row |= {"e": "p", "n": event.num_read, "of": event.num_prompt_tokens}
         elif isinstance(event, Started):
-            tally.prefill_seconds = event.prefill_seconds
+            tally.prefill_seconds, tally.known = event.prefill_seconds, event.known
             row |= {"e": "s", "notes": [_note(note) for note in event.notes]}
         elif isinstance(event, Round):
             tally.add(event)
@@ -131,7 +139,7 @@ class RaceWire:
             "t": [_short(event.draft_seconds), _short(event.verify_seconds), _short(event.overhead_seconds)],
             "c": _short(tally.decode_seconds),
             "n": tally.num_tokens,
-            "p": tally.num_rounds,
+            "p": tally.num_passes,
             "b": tally.num_bytes,
             "f": _short(tally.first_token_seconds),
             "r": _short(tally.tokens_per_second),
@@ -140,7 +148,7 @@ class RaceWire:
             "q": [
                 _short(ratio(tally.num_accepted, tally.num_proposed)),
                 _short(ratio(tally.num_accepted, tally.num_judged)),
-                _short(ratio(tally.num_tokens, tally.num_rounds)),
+                _short(ratio(tally.num_tokens, tally.num_passes or 0)),
             ],
             "m": [_short(ratio(seconds, tally.num_tokens)) for seconds in tally.phase_seconds],
         }
@@ -160,10 +168,11 @@ def verdict(updates: Sequence[LaneUpdate]) -> dict[str, Any]:
     keys = ("target_passes", "weight_bytes_read", "time_to_first_token_seconds", "finish_reason")
     pairs = {key: [plain[key], speculative[key]] for key in keys}
     rates = {key: speculative[key] for key in _RATES}
-    saved = plain["target_passes"] - speculative["target_passes"]
+    passes = plain["target_passes"], speculative["target_passes"]
+    saved = None if None in passes else passes[0] - passes[1]
     outcome = {key: result[key] for key in ("speedup", "identical", "first_divergence")}
     expected = {"expected_tokens_per_round": _expected(updates, rates["alpha"])}
-    return {**outcome, **pairs, **rates, **expected, "passes_saved": saved}
+    return {**outcome, **pairs, **rates, **expected, "passes_saved": saved, "reported": speculative["reported"]}
 
 
 def _expected(updates: Sequence[LaneUpdate], alpha: float | None) -> float | None:

@@ -60,7 +60,9 @@ def test_stop_ends_a_proof_at_once_and_on_the_server(open_page: OpenPage, source
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize(("theme", "locale", "name"), [("light", "zh-CN", "来证明"), ("dark", "zh-TW", "來證明")])
+@pytest.mark.parametrize(
+    ("theme", "locale", "name"), [("light", "zh-CN", "证明给我看"), ("dark", "zh-TW", "證明給我看")]
+)
 def test_nothing_serious_in_either_size_theme_or_chinese(
     open_page: OpenPage, source: ScriptedSource, size: str, theme: str, locale: str, name: str
 ) -> None:

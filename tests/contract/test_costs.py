@@ -1,5 +1,7 @@
 """`bench --profile`: parts of a pass are parts of it, and every row is a ratio to the one-token pass."""
 
+import pytest
+
 from specdemo.costs import WIDTHS, pass_costs, profile
 from specdemo.engine import Engine
 from tests.fakes import make_target
@@ -13,8 +15,13 @@ def test_a_profile_of_a_small_model_is_whole_and_plain() -> None:
         "draft token of quantized",
         "draft token of early-exit:1",
         "reading the weights",
+        "copying memory",
     }
     one = rows["target pass of 1"]
+    for name in ("target pass of 1", "draft token of quantized", "draft token of early-exit:1"):
+        share = rows[name]["gigabytes_per_second"] / rows["copying memory"]["gigabytes_per_second"]
+        assert rows[name]["of_copy_bandwidth"] == pytest.approx(share)
+        assert rows[name]["bound"] == ("memory" if share >= 0.5 else "launch")
     for row in rows.values():
         assert row["milliseconds"] > 0
         assert abs(row["of_one_token_pass"] - row["milliseconds"] / one["milliseconds"]) < 1e-9

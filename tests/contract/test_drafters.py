@@ -147,7 +147,7 @@ def test_early_exit_needs_a_target_whose_layers_can_run_alone() -> None:
 
 
 def test_a_draft_model_whose_cache_cannot_be_shortened_is_refused(tmp_path: Path) -> None:
-    make_model("lfm2").save_pretrained(tmp_path)
+    make_model("mamba").save_pretrained(tmp_path)
     make_tokenizer().save_pretrained(tmp_path)
     with pytest.raises(ModelError, match="cannot be shortened"):
         make_drafter(f"draft-model:{tmp_path}", make_target())

@@ -85,6 +85,18 @@ def test_what_cannot_be_had_is_said_with_what_to_do(hub: FakeHub, capsys: pytest
         assert error.count("\n") == 1
 
 
+def test_of_a_pickle_on_the_hub_only_its_config_is_known(hub: FakeHub, tmp_path: Path) -> None:
+    folder = tmp_path / "pickled"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"medusa_num_heads": 2}', encoding="utf-8")
+    (folder / "medusa_lm_head.pt").write_bytes(b"never asked for")
+    hub.repositories["owner/pickled"] = folder
+    report = preflight("owner/target", "owner/pickled")
+    assert (report.family, look("owner/pickled").headers) == ("medusa", None)
+    assert any("known once they are downloaded" in finding.sentence for finding in report.findings)
+    assert not any(name.endswith(".pt") for name in hub.bytes_sent)
+
+
 def test_names_become_places(tmp_path: Path) -> None:
     assert split_place(str(tmp_path)) is None
     assert split_place("owner/name") == ("owner/name", None)

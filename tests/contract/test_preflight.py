@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import PreTrainedTokenizerFast
 
 from specdemo.catalog import EMBEDDED_TARGET, TARGETS
@@ -280,3 +281,15 @@ def test_what_ships_fits_the_embedded_target() -> None:
     ):
         report = preflight(EMBEDDED_TARGET, family)
         assert not report.is_refused, (family, report.findings)
+
+
+def test_pickled_tensors_are_told_by_their_shapes_and_nothing_else_is_unpickled(pair: Pair) -> None:
+    tensors = load_file(pair.medusa / "model.safetensors")
+    (pair.medusa / "model.safetensors").unlink()
+    change(pair.medusa, medusa_num_heads=None)
+    torch.save(tensors, pair.medusa / "medusa_lm_head.pt")
+    report = preflight(str(pair.target), str(pair.medusa))
+    assert (report.family, report.is_refused) == ("medusa", False)
+    assert "pickle" in checks(report, "warning")
+    torch.save({"0.0.linear.weight": Path.cwd}, pair.medusa / "medusa_lm_head.pt")
+    assert "drafter" in checks(preflight(str(pair.target), str(pair.medusa)), "refusal")

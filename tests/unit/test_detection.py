@@ -42,7 +42,7 @@ CASES: dict[str, tuple[Values, Shapes, str, str]] = {
     "Medusa by config": ({"medusa_num_heads": 5}, _NONE, "medusa", "Medusa"),
     "Medusa by tensors": ({}, {"0.0.linear.weight": (4, 4), "0.1.weight": (9, 4)}, "medusa", "Medusa"),
     "merged Medusa": (arch("LlamaForCausalLM"), {"medusa_head.0.0.linear.weight": (4, 4)}, "medusa", "Medusa"),
-    "Gemma 4 assistant": (arch("Gemma4AssistantForCausalLM"), _NONE, "", "Google"),
+    "Gemma 4 assistant": (arch("Gemma4AssistantForCausalLM"), _NONE, "mtp", "Google"),
     "Qwen's MTP": (arch("Qwen3_5ForConditionalGeneration"), {"mtp.fc.weight": (4, 8), **_MODEL}, "mtp", "Qwen"),
     "DeepSeek's MTP": (arch("DeepseekV3ForCausalLM"), {"model.layers.61.eh_proj.weight": (4, 8)}, "mtp", "DeepSeek"),
     "a language model": (arch("Qwen3ForCausalLM"), _MODEL, LANGUAGE_MODEL, "transformers"),

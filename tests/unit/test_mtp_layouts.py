@@ -175,11 +175,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a gate beside the queries": (
         lambda folder: change_tensors(folder, **{f"{BLOCK}.self_attn.q_proj.weight": torch.zeros(256, 128)}),
-        "the gated attention of Qwen3-Next",
-    ),
-    "norms of another kind": (
-        lambda folder: change_config(folder, text_config={"model_type": "qwen3_5_text"}),
-        "Qwen3.5",
+        "a gate beside its queries",
     ),
     "partial rotary": (
         lambda folder: change_config(folder, partial_rotary_factor=0.5),

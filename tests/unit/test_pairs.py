@@ -11,7 +11,7 @@ from specdemo.cli import main
 from specdemo.errors import ModelError
 from specdemo.pairs import NOT_CHECKED, SHIPPED_PAIRS, load_pairs
 
-KNOWN = {*DRAFTER_LABELS, "gemma4-assistant", None}
+KNOWN = {*DRAFTER_LABELS, None}
 
 
 def test_every_drafter_is_of_a_family_and_for_a_target_of_the_list() -> None:

@@ -117,7 +117,7 @@ MISTAKES = {
     "preloading what is not pinned": (
         "[small]\nupload",
         "[large]\nupload",
-        r"preload.0: needs revision and files",
+        r"preload.0: needs .* of ada/large",
     ),
     "preloading what is nowhere": ("preload: [small]", "preload: [none]", r"preload.0: found 'none'"),
     "models by hand": ("  license", "  models: [a/b]\n  license", r"card.models: is written from `models`"),

@@ -221,7 +221,7 @@ def test_a_folder_that_cannot_draft_is_refused_in_a_sentence(
     make_model("llama", 0, vocab_size=len(tokenizer) - 1).save_pretrained(tmp_path / "short")
     tokenizer.save_pretrained(tmp_path / "short")
     make_model("llama", 0).save_pretrained(tmp_path / "speechless")
-    make_model("lfm2", 0, vocab_size=len(tokenizer)).save_pretrained(tmp_path / "recurrent")
+    make_model("mamba", 0, vocab_size=len(tokenizer)).save_pretrained(tmp_path / "recurrent")
     tokenizer.save_pretrained(tmp_path / "recurrent")
     expected = {
         "short": f"knows {len(tokenizer)} tokens, and the model there {len(tokenizer) - 1}",
