@@ -22,7 +22,7 @@ _TURNS = 7
 COLUMNS = ("target_bound", "draft_bound")
 CAPTION = (
     "; bound: memory where the weights that plain passes and drafting read, over their time, reach half the bandwidth "
-    "of a copy in this run, else launch"
+    "of a copy in this run, else launch: starting kernels on a GPU, computing and calls on a CPU"
 )
 
 

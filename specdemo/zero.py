@@ -21,7 +21,7 @@ from specdemo.events import Finished, Started
 from specdemo.limits import LentGPUError, Limits, is_zero_gpu
 from specdemo.live import LiveSource, drafter_info
 from specdemo.proofs import ProofRequest, ProofUpdate
-from specdemo.race import DrafterInfo, LaneUpdate, PassCosts, RaceRequest
+from specdemo.race import LANES, DrafterInfo, LaneUpdate, PassCosts, RaceRequest
 from specdemo.sweeps import HeatResult, SweepRequest, SweepUpdate
 
 if TYPE_CHECKING:
@@ -174,12 +174,11 @@ def translated(error: Exception) -> LentGPUError:
 def _in_time(updates: Iterator[LaneUpdate], seconds: int) -> Iterator[LaneUpdate]:
     """The updates, and each lane's end when the loan is nearly over."""
     deadline = time.monotonic() + seconds - SECONDS_APART
-    open_lanes: dict[str, None] = {}
+    open_lanes = list(LANES)
     try:
         for update in updates:
-            open_lanes[update.lane] = None
             if isinstance(update.event, Finished):
-                del open_lanes[update.lane]
+                open_lanes.remove(update.lane)
             yield update
             if open_lanes and time.monotonic() > deadline:
                 message = f"the GPU was lent for {seconds} seconds, which are over; ask for fewer tokens."

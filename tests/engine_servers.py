@@ -6,11 +6,15 @@ Each is written from the formats that the module of its name in `specdemo.remote
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from specdemo.race import LaneUpdate, RaceRequest
+from specdemo.remote.engine import RemoteEngine
+from specdemo.settings import DecodeSettings
 
 Events = Iterator[dict[str, Any]]
 PASS_SECONDS = 0.002
@@ -262,3 +266,27 @@ def _sglang_counts(drafted: int, accepted: int, verified: int, *, is_old: bool) 
         "spec_num_correct_drafts",
     )  # fmt: skip
     return {**dict(zip(names, (drafted, accepted), strict=True)), "spec_verify_ct": verified}
+
+
+PASSES: list[Pass] = [
+    (0, tokens("The")),
+    (4, tokens(" sky", " is", " blue", start=200)),
+    (3, tokens(" and", " so", " is", " the", start=300)),
+    (0, tokens(" sea", start=400)),
+    (2, tokens(".", "", start=500)),
+]
+"""Two drafts of four pass, then all of three, none in a pass without, one of two before the end of text."""
+ONE_BY_ONE: list[Pass] = [(0, (token,)) for _, made in PASSES for token in made]
+TEXT = "The sky is blue and so is the sea."
+
+
+def asked(**changes: Any) -> RaceRequest:
+    return RaceRequest(prompt="hi", drafter="server", settings=DecodeSettings(max_new_tokens=64), **changes)
+
+
+def raced(engine: RemoteEngine, **changes: Any) -> list[LaneUpdate]:
+    return list(engine.race(asked(**changes)))
+
+
+def of(lane: str, updates: Sequence[LaneUpdate]) -> list[Any]:
+    return [update.event for update in updates if update.lane == lane]

@@ -48,8 +48,8 @@ def test_rows_that_differ_from_their_run_alone_are_counted(monkeypatch: pytest.M
     target = make_target()
     real = LlamaLM.forward_many
 
-    def skewed(self, sessions, token_ids, num_logits):  # type: ignore[no-untyped-def]
-        logits = real(self, sessions, token_ids, num_logits)
+    def skewed(self, sessions, *rest):  # type: ignore[no-untyped-def]
+        logits = real(self, sessions, *rest)
         return [logits[0].roll(1, -1), *logits[1:]]
 
     monkeypatch.setattr(LlamaLM, "forward_many", skewed)

@@ -21,19 +21,8 @@ from specdemo.events import Round, Started
 from specdemo.llama import LlamaLM, LlamaSession
 from specdemo.settings import DecodeSettings
 from specdemo.target import Target
-from tests.fakes import (
-    CONFIGS,
-    CROPPABLE,
-    NOT_CROPPABLE,
-    WatchedDrafter,
-    WatchedLM,
-    guesses,
-    make_model,
-    make_target,
-    plain,
-    proposes_nothing,
-    run,
-)
+from tests.fakes import WatchedDrafter, WatchedLM, guesses, make_model, make_target, plain, proposes_nothing, run
+from tests.fakes_models import CONFIGS, CROPPABLE, NOT_CROPPABLE, RECURRENT
 
 PROMPT = [5, 9, 7, 5, 9, 7, 5, 9]
 SLIDING = ("mistral", "gemma2")
@@ -218,6 +207,8 @@ def test_a_cache_that_outgrows_its_buffer_keeps_what_it_held() -> None:
 def test_transformers_caches_crop_exactly_also_beyond_a_sliding_window(kind: str, steps: list[tuple[int, int]]) -> None:
     """A round takes back at most what it fed, as the decode loop does."""
     lm = make_target(kind).lm
+    # The delta rule sums a text in chunks of its passes, and one token otherwise than several.
+    tolerance = 1e-3 if kind in RECURRENT else 1e-4
     assert lm.can_crop
     session = lm.open()
     ids = [(13 * index) % 259 for index in range(20)]
@@ -228,7 +219,7 @@ def test_transformers_caches_crop_exactly_also_beyond_a_sliding_window(kind: str
         found = session.forward(tokens, num_tokens)
         ids += tokens
         assert isinstance(lm, TransformersLM)
-        torch.testing.assert_close(found, logits_of(lm, ids)[-num_tokens:], atol=1e-4, rtol=0)
+        torch.testing.assert_close(found, logits_of(lm, ids)[-num_tokens:], atol=tolerance, rtol=0)
         del ids[len(ids) - min(num_removed, num_tokens - 1) :]
         session.crop(len(ids))
         assert session.length == len(ids)

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from specdemo.branches import Parents
 from specdemo.causal_lm import CausalLM, CausalLMSession
 from specdemo.divergence import explain_divergence
 from specdemo.engine import Engine
@@ -26,8 +27,8 @@ class SkewedSession:
     def __getattr__(self, name: str) -> object:
         return getattr(self._session, name)
 
-    def forward(self, token_ids: list[int], num_logits: int) -> Tensor:
-        logits = self._session.forward(token_ids, num_logits)
+    def forward(self, token_ids: list[int], num_logits: int, parents: Parents = ()) -> Tensor:
+        logits = self._session.forward(token_ids, num_logits, parents)
         if len(token_ids) > 1 and num_logits:
             logits = logits.clone()
             logits[:, 11] += self._bias

@@ -22,7 +22,8 @@ from specdemo.reports import lane_document, request_document
 from specdemo.settings import DecodeSettings
 from specdemo.sweeps import SweepRequest
 from specdemo.traces import Trace, answer_text, compare, load, save
-from tests.fakes import NOT_CROPPABLE, make_model, make_target, make_tokenizer
+from tests.fakes import make_model, make_target, make_tokenizer
+from tests.fakes_models import NOT_CROPPABLE
 
 LOSSLESS_SPECS = ("ngram:1-3", "quantized", "early-exit:1", "none")
 

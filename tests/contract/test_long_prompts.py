@@ -52,7 +52,7 @@ def test_the_parts_are_one_text(target: Target) -> None:
         expected = target.model(torch.tensor([PROMPT]), output_hidden_states=True)
     session = target.open([1, 3])
     list(session.prefill(PROMPT[:-1]))
-    found = session.features(LENGTH)
+    found = session.session.features
     torch.testing.assert_close(
         found, torch.cat([expected.hidden_states[i][0, :-1] for i in (1, 3)], -1), rtol=1e-3, atol=1e-3
     )

@@ -28,7 +28,8 @@ from specdemo.sampling import Sampler
 from specdemo.settings import DecodeSettings
 from specdemo.train import eagle3, medusa, mtp
 from specdemo.train.block import DFLASH, DSPARK
-from tests.fakes import CROPPABLE, NOT_CROPPABLE, VOCAB_SIZE, make_model, make_target, make_tokenizer
+from tests.fakes import VOCAB_SIZE, make_model, make_target, make_tokenizer
+from tests.fakes_models import CROPPABLE, NOT_CROPPABLE
 from tests.students import change_config
 
 LENGTHS = (1, 7, 300)

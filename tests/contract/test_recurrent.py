@@ -13,18 +13,8 @@ from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.events import Round
 from specdemo.recurrent import KeptStates, RecurrentLayers
 from specdemo.settings import DecodeSettings
-from tests.fakes import (
-    RECURRENT,
-    WatchedDrafter,
-    answer,
-    guesses,
-    knows,
-    make_model,
-    make_target,
-    plain,
-    rounds_of,
-    run,
-)
+from tests.fakes import WatchedDrafter, answer, guesses, knows, make_model, make_target, plain, rounds_of, run
+from tests.fakes_models import RECURRENT
 
 PROMPT = [5, 9, 7, 5, 9, 7, 5, 9]
 LONG = [(13 * index) % 259 for index in range(70)]  # more than a chunk of the delta rule

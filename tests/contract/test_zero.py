@@ -159,7 +159,7 @@ def test_every_language_has_every_sentence() -> None:
 
 def test_what_takes_minutes_is_refused(source: ZeroSource) -> None:
     with pytest.raises(LentGPUError, match="only races run"):
-        source.prove(ProofRequest("greedy", ("x",), ("ngram",)))
+        source.prove(ProofRequest(proof="greedy", prompts=("x",), drafters=("ngram",)))
     with pytest.raises(LentGPUError, match="only races run"):
         source.pass_costs()
 

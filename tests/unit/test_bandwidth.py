@@ -13,6 +13,10 @@ from specdemo.sweeps import PLAIN, HeatResult, SweepRequest
 from tests.fakes import make_target
 
 
+def asked(drafters: tuple[str, ...], ks: tuple[int, ...]) -> SweepRequest:
+    return SweepRequest(prompts=(SweepPrompt("chat", "en", "hi"),), drafters=drafters, ks=ks, max_new_tokens=8)
+
+
 def test_a_copy_takes_time() -> None:
     assert bandwidth.copy_bandwidth(make_target()) > 0
 
@@ -22,14 +26,7 @@ def test_the_word_turns_at_half_of_what_copying_reaches() -> None:
 
 
 def test_bench_says_of_each_pair_what_it_waits_for() -> None:
-    request = SweepRequest(
-        prompts=(SweepPrompt("chat", "en", "hi"),),
-        drafters=("quantized", "ngram"),
-        ks=(2,),
-        temperatures=(0.0,),
-        rules=("auto",),
-        max_new_tokens=8,
-    )
+    request = asked(("quantized", "ngram"), (2,))
     document = bench.run(Engine(make_target()), bench.Plan(request), lambda text, share: None)
     assert document["copy_gigabytes_per_second"] > 0
     assert set(bandwidth.COLUMNS) < set(document["columns"])
@@ -41,7 +38,7 @@ def test_bench_says_of_each_pair_what_it_waits_for() -> None:
 
 
 def test_shares_are_of_the_plain_lanes_passes_and_of_the_drafting_at_that_k() -> None:
-    request = SweepRequest((SweepPrompt("chat", "en", "hi"),), ("quantized",), (2, 4), (0.0,), ("auto",), 8)
+    request = asked(("quantized",), (2, 4))
     engine = Engine(make_target())
     results: list[HeatResult] = [
         update for update in bench.run_sweep(engine, request, (), None) if isinstance(update, HeatResult)

@@ -172,11 +172,11 @@ REFUSED = {
     "no folder": (lambda folder: (folder / "config.json").unlink(), "no config.json"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "is not JSON"),
     "another network": (lambda folder: change_config(folder, architectures=["DFlash2DraftModel"]), "another network"),
-    "an unknown kind": (
-        lambda folder: change_config(folder, speculators_model_type=None, architectures=["LlamaForCausalLM"]),
-        "is a LlamaForCausalLM",
+    "a kind that is told by its tensors alone": (
+        lambda folder: change_config(folder, speculators_model_type=None, speculators_config=None, architectures=None),
+        "does not say",
     ),
-    "another algorithm": (lambda folder: change_config(folder, speculators_model_type="eagle3"), "'eagle3'"),
+    "another algorithm": (lambda folder: change_config(folder, speculators_model_type="eagle3"), "type is eagle3"),
     "no mask token": (lambda folder: change_config(folder, mask_token_id=None), "mask"),
     "a mask token beyond the vocabulary": (
         lambda folder: change_config(folder, mask_token_id=VOCAB_SIZE),

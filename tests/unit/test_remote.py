@@ -1,48 +1,33 @@
 """Races on servers: what their streams prove, what they leave open, and what goes wrong, over real sockets."""
 
-import socket
 import time
-from collections.abc import Sequence
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specdemo.errors import ModelError, SettingsError, SpecdemoError
-from specdemo.events import UNKNOWN_TOKEN, Finished, Round, Started
+from specdemo.events import UNKNOWN_TOKEN, Finished, Round
 from specdemo.metrics import summarize
-from specdemo.race import LaneUpdate, RaceRequest
 from specdemo.remote.engine import RemoteEngine
 from specdemo.remote.pieces import Piece, Rounds
 from specdemo.remote.servers import find_server
 from specdemo.reports import race_document
-from specdemo.settings import DecodeSettings
 from specdemo.traces import Trace, answer_text, compare, dumps, loads
-from tests.engine_servers import PASS_SECONDS, Pass, Script, llama_cpp, serving, sglang, tokens, vllm
-
-PASSES: list[Pass] = [
-    (0, tokens("The")),
-    (4, tokens(" sky", " is", " blue", start=200)),
-    (3, tokens(" and", " so", " is", " the", start=300)),
-    (0, tokens(" sea", start=400)),
-    (2, tokens(".", "", start=500)),
-]
-"""Two drafts of four pass, then all of three, none in a pass without, one of two before the end of text."""
-ONE_BY_ONE: list[Pass] = [(0, (token,)) for _, made in PASSES for token in made]
-TEXT = "The sky is blue and so is the sea."
-
-
-def asked(**changes: Any) -> RaceRequest:
-    return RaceRequest(prompt="hi", drafter="server", settings=DecodeSettings(max_new_tokens=64), **changes)
-
-
-def raced(engine: RemoteEngine, **changes: Any) -> list[LaneUpdate]:
-    return list(engine.race(asked(**changes)))
-
-
-def of(lane: str, updates: Sequence[LaneUpdate]) -> list[Any]:
-    return [update.event for update in updates if update.lane == lane]
+from tests.engine_servers import (
+    ONE_BY_ONE,
+    PASS_SECONDS,
+    PASSES,
+    TEXT,
+    Pass,
+    asked,
+    llama_cpp,
+    of,
+    raced,
+    serving,
+    sglang,
+    tokens,
+    vllm,
+)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=12), st.integers(0, 3))
@@ -217,50 +202,3 @@ def test_texts_that_part_are_found_where_ids_are_missing() -> None:
     with serving(sglang(PASSES, **options)) as url, serving(sglang(other, **options)) as plain_url:
         document = race_document(raced(RemoteEngine(find_server(url), find_server(plain_url)), raw=True))
     assert (document["identical"], document["first_divergence"]) == (False, 1)
-
-
-def refusing(status: int, page: Any) -> Script:
-    return Script({}, {}, refuses=(status, page))
-
-
-@pytest.mark.parametrize(
-    ("script", "said"),
-    [
-        (refusing(503, {"error": {"message": "Loading model", "code": 503}}), "is not ready (Loading model)"),
-        (refusing(200, {"object": "list", "data": []}), "serves no model"),
-        (refusing(200, "<html>"), "is no JSON object"),
-        (refusing(404, {"detail": "Not Found"}), "check address and model"),
-        (refusing(500, {"message": "out of memory"}), "refused with 500: out of memory"),
-        (llama_cpp(PASSES, key="secret"), "wants a key (401)"),
-        (Script({"/v1/models": {"data": [{"id": "x", "owned_by": "me"}]}}, {}), "no vLLM, SGLang or llama.cpp"),
-    ],
-)
-def test_what_answers_wrongly_is_refused_in_one_sentence(script: Script, said: str) -> None:
-    with serving(script) as url, pytest.raises(SpecdemoError) as caught:
-        find_server(url)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_addresses_that_lead_nowhere() -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    with pytest.raises(ModelError, match="nothing answers at"):
-        find_server(f"http://127.0.0.1:{port}")
-    for url in ("localhost:8080", "ftp://localhost", "http://", "http://localhost:many"):
-        with pytest.raises(SettingsError, match="must be an address such as"):
-            find_server(url)
-    with pytest.raises(SettingsError, match="password"):
-        find_server("http://me:secret@localhost")
-
-
-def test_a_stream_that_breaks_keeps_what_came() -> None:
-    with serving(llama_cpp(PASSES, breaks_after=4)) as url:
-        updates = raced(RemoteEngine(find_server(url)))
-    for lane in ("plain", "speculative"):
-        events = of(lane, updates)
-        assert isinstance(events[0], Started)
-        assert sum(isinstance(event, Round) for event in events) > 0
-        assert events[-1].reason == "failed"
-        assert "without saying why" in events[-1].message

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specdemo.errors import SettingsError
+from specdemo.limits import Limits
 from specdemo.prompts import load_prompts
 from specdemo.ui.deck import field_of
 from specdemo.ui.form import FIELDS
@@ -18,7 +19,7 @@ from specdemo.ui.sidebar import build_sidebar
 from tests.fakes_ui import HOSTILE, ScriptedSource
 
 with gr.Blocks():
-    SIDEBAR = build_sidebar(load_prompts(), [])
+    SIDEBAR = build_sidebar(load_prompts(), [], Limits())
 DRAFTERS = tuple(info.name for info in ScriptedSource().drafters())
 KNOWN = {name: field_of(SIDEBAR.fields[name]) for name in FIELDS}
 KNOWN["drafter"] = Field("choice", None, choices=DRAFTERS)
