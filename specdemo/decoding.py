@@ -183,6 +183,7 @@ class _Row:
         self.ids += tokens[:num_kept]
         # Of the newest token, then of the drafts that stay; the last token of all no pass has read yet.
         features = self.session.keep([0, *(index + 1 for index in verdict.path)][:num_kept])
+        assert self.session.length == len(self.ids) - 1, "the cache does not hold what was committed"
         self.draft_session.commit(tokens[:num_kept], features)
         # A tree is as deep as its drafter is sure of itself already.
         if not draft.parents:

@@ -190,9 +190,13 @@ class Round:
     def _expected_kind(self) -> NextTokenKind:
         if not self.draft_token_ids:
             return "plain"
+        return "corrected" if self.drafts_behind else "bonus"
+
+    @property
+    def drafts_behind(self) -> Sequence[int]:
+        """Indices of the drafts right behind the last one that stayed: they failed, or a stop came first."""
         last = self.accepted_drafts[-1] if self.num_accepted else ROOT
-        has_failed = children_of(self.draft_parents, len(self.draft_token_ids), last)
-        return "corrected" if has_failed else "bonus"
+        return children_of(self.draft_parents, len(self.draft_token_ids), last)
 
     @property
     def accepted_drafts(self) -> Sequence[int]:

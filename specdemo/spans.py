@@ -136,8 +136,7 @@ def drafts_in_reading_order(event: Round) -> list[int]:
 
 def _failed(event: Round) -> Sequence[int]:
     """The drafts that were judged behind the last one that stayed, and failed."""
-    last = event.accepted_drafts[-1] if event.num_accepted else ROOT
-    return children_of(event.draft_parents, len(event.draft_token_ids), last) if event.num_rejected else ()
+    return event.drafts_behind if event.num_rejected else ()
 
 
 class CandidateTexts:

@@ -148,14 +148,13 @@ class FeatureChainSession:
             if level == [ROOT]:
                 mixed, residual = self.read_features(self._ids)
             else:
-                before = [(tree.path(index)[-2:-1] or (ROOT,))[0] for index in level]
                 slots.update({index: self.cache.length + row for row, index in enumerate(level)})
                 visible = torch.zeros((len(level), self.cache.length + len(level)), dtype=torch.bool)
                 visible[:, : self._num_true] = True
                 for row, index in enumerate(level):
                     visible[row, [slots[one] for one in tree.path(index)]] = True
                 place = self._num_true + len(tree.path(level[0])) - 1
-                inputs = joined([outputs[index] for index in before])
+                inputs = joined([outputs[tree.parent(index)] for index in level])
                 rotary = self._drafter.rotary.rows(place, place + 1)
                 ids = [tree.token_id(index) for index in level]
                 query, keys, values, residual = self._append(ids, inputs, rotary)

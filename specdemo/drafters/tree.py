@@ -36,6 +36,10 @@ class Tree:
         """The drafts from the first to this one; none for ROOT."""
         return path_to(tuple(self._parents), index) if index != ROOT else ()
 
+    def parent(self, index: int) -> int:
+        """The draft before this one, or ROOT."""
+        return self._parents[index]
+
     def token_id(self, index: int) -> int:
         """What it says."""
         return self._token_ids[index]

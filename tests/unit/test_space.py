@@ -14,23 +14,16 @@ from specdemo.space.checks import check
 from specdemo.space.command import main
 from specdemo.space.files import MAX_PLAIN_FILE_BYTES, NOTE
 from specdemo.space.reading import read
+from tests.spacefiles import CARD
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-SPACEFILE = """\
-v: 1
-card:
-  title: A race
-  emoji: 🏁
-  colorFrom: indigo
-  colorTo: green
-  sdk: gradio
-  sdk_version: "6.31.0"
-  python_version: "3.12.12"
-  app_file: app.py
-  short_description: Watch it
-  license: apache-2.0
+SPACEFILE = (
+    "v: 1\n"
+    + CARD
+    + """\
   tags: [education]
 """
+)
 REQUIREMENTS = "# direct\ntorch>=2.9,<2.14  # first\n\ngradio>=6.31,<7\npydantic>=2.11\nspaces\n"
 BODIES = st.binary(max_size=80).filter(lambda body: not body.lstrip(b"\xef\xbb\xbf").startswith(b"---"))
 IN_ONE_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)

@@ -13,21 +13,12 @@ from specdemo.space.card import render
 from specdemo.ui.layout import build_page, launch_options
 from tests.fake_hub import TOKEN, FakeHub, FakeSpace, serve
 from tests.fakes_ui import ScriptedSource
+from tests.spacefiles import CARD
 
-SPACEFILE = """\
-v: 1
-name: race
-card:
-  title: A race
-  emoji: 🏁
-  colorFrom: indigo
-  colorTo: green
-  sdk: gradio
-  sdk_version: "6.31.0"
-  python_version: "3.12.12"
-  app_file: app.py
-  short_description: Watch it
-  license: apache-2.0
+SPACEFILE = (
+    "v: 1\nname: race\n"
+    + CARD
+    + """\
 profiles:
   cpu: {hardware: cpu-basic, pairs: [small], variables: {COLOUR: red}}
   gpu: {hardware: t4-small, pairs: [small], sleep_time: 3600, visibility: private}
@@ -37,6 +28,7 @@ models:
 upload: {include: [app.py, requirements.txt, README.md, Spacefile, "lib/*"], exclude: ["*.pyc"]}
 secrets: [SECRET_ONE, "SECRET_TWO?"]
 """
+)
 SECRET = "a-value-nobody-may-see"
 Run = Callable[..., int]
 

@@ -18,23 +18,14 @@ from specdemo.space.place import Place, place
 from specdemo.space.reading import read
 from specdemo.ui.layout import build_page
 from tests.fakes_ui import ScriptedSource
+from tests.spacefiles import CARD
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 COMMIT = "ab810cf68114990406fdf996510dd3d3c6adbdf5"
-SPACEFILE = """\
-v: 1
-name: race
-card:
-  title: A race
-  emoji: 🏁
-  colorFrom: indigo
-  colorTo: green
-  sdk: gradio
-  sdk_version: "6.31.0"
-  python_version: "3.12.12"
-  app_file: app.py
-  short_description: Watch it
-  license: apache-2.0
+SPACEFILE = (
+    "v: 1\nname: race\n"
+    + CARD
+    + """\
 profiles:
   zero: {hardware: zero-a10g, pairs: [small], limits: {gpu_seconds: 25, reraces: false, max_new_tokens: 512}}
   gpu: {hardware: t4-small, pairs: [large, small], sleep_time: 3600, variables: {A: "1"}}
@@ -51,6 +42,7 @@ preload: [small]
 upload: {include: ["*.py", requirements.txt, README.md, Spacefile], exclude: ["old*"]}
 secrets: [KEY, "OTHER?"]
 """
+)
 
 
 @pytest.fixture
