@@ -1,7 +1,8 @@
 """Which drafter and which K for these prompts on this device, or none: what is asked, what is advised, and why.
 
-Pure values and the decision. A run of each drafter at a large K says what every smaller K would give (an estimate, see
-`counterfactual`); the best two are then measured beside plain decoding, and the measurement decides.
+Pure values and the decision. A run of each drafter at a large K, along answers that plain decoding wrote, says what
+every smaller K would give (an estimate, see `counterfactual`); the best two are then measured beside plain decoding,
+and the measurement decides.
 """
 
 from collections.abc import Sequence
@@ -18,9 +19,9 @@ LARGE_K = 8
 NONE = "none"
 _MOST_PROMPTS = 16
 _SECONDS = (5, 3600)
-# Of a tree no replay says what fewer drafts would have given.
 _LEFT_OUT = ("none", "ngram:code", "ngram:hashed", "ngram:map", "eagle3:tree", "medusa:tree")
-"""By default: variants that find hardly more than others of the list, and one that shows what a wrong field costs."""
+"""By default: variants that find hardly more than others of the list or are tried for twice as long, and one that shows
+what a wrong field costs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +81,10 @@ class Advice:
 
     `interval` holds the speedup 19 times of 20: over the prompts, or, of fewer than three, over stretches of 16 tokens.
     `reason` is "pays", or what stands in the way: "acceptance", "draft", "verification" or "doubt" (the two best were
-    estimated to pay, and the measurement does not confirm it). `estimates` are the best K of each drafter, best first,
-    `every` all of them; `measured` the two that were settled by measurement, better first. `verify_costs` are
-    (width, cost) of passes in plain rounds. `failures` are (drafter, why it could not be had).
+    estimated to pay, and the measurement does not confirm it). `estimates` are the best K of each drafter, those that
+    were tried longest first, and of these the best; `every` all of them; `measured` the two that were settled by
+    measurement, better first. `verify_costs` are (width, passes of one token). `failures` are (drafter, why it could
+    not be had).
     """
 
     drafter: str

@@ -43,14 +43,17 @@ def paths_of(parents: Parents) -> list[tuple[int, ...]]:
     return [(), *(path_to(parents, index) for index in range(len(parents)))]
 
 
+def depths(parents: Parents) -> list[int]:
+    """Of each draft of a tree how many drafts lead to it, itself included."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(1 if parent == ROOT else found[parent] + 1)
+    return found
+
+
 def deepest(parents: Parents, num_drafts: int) -> int:
     """How many drafts the longest path has."""
-    if not parents:
-        return num_drafts
-    depths: list[int] = []
-    for parent in parents:
-        depths.append(1 if parent == ROOT else depths[parent] + 1)
-    return max(depths)
+    return max(depths(parents)) if parents else num_drafts
 
 
 def is_prefix(rows: Sequence[int]) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from specdemo.bandwidth import bound, copy_task
+from specdemo.branches import Parents
 from specdemo.drafters.autoregressive import AutoregressiveDrafter
 from specdemo.drafters.early_exit import EarlyExitDrafter
 from specdemo.engine import Engine
@@ -38,6 +39,50 @@ _CAPTION = (
 )
 _Track = Callable[[Sequence[Any], str], Iterable[Any]]
 _Task = Callable[[], object]
+
+
+class PassClock:
+    """What passes of the target take, a few at a time between other work: a machine's pace changes by the minute, and
+    for wide passes, which compute more, otherwise than for narrow ones.
+    """
+
+    def __init__(self, engine: Engine, longest: int) -> None:
+        """Widths up to that of `longest` drafts; each once for warming, once to be counted."""
+        # All of them: compiled passes take rows by fours, and a line between two widths misses the steps.
+        self._run = _pass_runner(engine)
+        self._clock = engine.target.clock
+        self._wide = list(range(2, longest + 2))
+        self._ratios: dict[int, list[float]] = {width: [] for width in self._wide}
+        for width in (1, *self._wide):
+            self._run(width)
+        for _ in self._wide:
+            self.compare()
+
+    def one(self) -> float:
+        """Seconds of a pass over one token, now."""
+        return self._seconds(1)
+
+    def compare(self) -> None:
+        """One wide pass more beside one over one token; every width in its turn."""
+        self._wide.append(width := self._wide.pop(0))
+        one = self._seconds(1)
+        self._ratios[width].append(self._seconds(width) / one)
+
+    def tree(self, parents: Parents) -> float:
+        """What a pass over such a tree of drafts takes, in passes over one token, now."""
+        one = self._seconds(1)
+        start = self._clock()
+        self._run(len(parents) + 1, parents)
+        return (self._clock() - start) / one
+
+    def ratios(self) -> dict[int, float]:
+        """By width: what a pass takes, in passes over one token."""
+        return {1: 1.0} | {width: median(found) for width, found in self._ratios.items()}
+
+    def _seconds(self, width: int) -> float:
+        start = self._clock()
+        self._run(width)
+        return self._clock() - start
 
 
 def pass_costs(engine: Engine) -> tuple[tuple[int, float], ...]:
@@ -88,17 +133,23 @@ def _medians(engine: Engine, tasks: Mapping[Any, _Task], turns: Iterable[int]) -
     return {name: median(values) for name, values in seconds.items()}
 
 
-def _whole_passes(engine: Engine) -> dict[int, _Task]:
-    """By width, behind some context."""
+def _pass_runner(engine: Engine) -> Callable[..., None]:
+    """Runs a pass of a width, or over a tree of it, behind some context."""
     lm = engine.target.lm
     session = lm.open()
     ids = [index % lm.vocab_size for index in range(_CONTEXT)]
     session.forward(ids, 0)
 
-    def run(width: int) -> None:
-        session.forward(ids[:width], width)
+    def run(width: int, parents: Parents = ()) -> None:
+        session.forward(ids[:width], width, parents)
         session.crop(_CONTEXT)
 
+    return run
+
+
+def _whole_passes(engine: Engine) -> dict[int, _Task]:
+    """By width."""
+    run = _pass_runner(engine)
     return {width: lambda width=width: run(width) for width in WIDTHS}
 
 

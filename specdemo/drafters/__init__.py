@@ -124,7 +124,9 @@ def _quantized(setting: str, target: Target) -> Drafter:
         lm = four_bit.from_gguf(target.gguf_path, target.model, target.lm)
     else:
         lm = four_bit.from_weights(target.model, target.lm)
-    return AutoregressiveDrafter("quantized", lm, lm.memory_bytes)
+    drafter = AutoregressiveDrafter("quantized", lm, lm.memory_bytes)
+    drafter.reads_target_cache = True
+    return drafter
 
 
 def _draft_model(setting: str, target: Target) -> Drafter:

@@ -19,6 +19,8 @@ class AutoregressiveDrafter:
     """See drafters.base.Drafter. The model speaks the target's vocabulary."""
 
     feature_layers = ()
+    reads_target_cache = False
+    """Whether sessions take over what the target has read, whose weights may be finer than the drafter's."""
 
     def __init__(self, name: str, lm: CausalLM, memory_bytes: int) -> None:
         self.name = name

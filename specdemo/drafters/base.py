@@ -62,6 +62,11 @@ class BatchDrafter(Protocol):
         """What `propose` gives for each (session, max_tokens)."""
 
 
+def reads_target_cache(drafter: Drafter) -> bool:
+    """Whether it computes with the keys and values of the target, which only the target's own passes make."""
+    return bool(getattr(drafter, "reads_target_cache", False))
+
+
 def propose_all(drafter: Drafter, asked: Sequence[tuple[DraftSession, int]]) -> list[Draft]:
     """A draft for each (session, max_tokens), none where max_tokens is 0; one after the other where there is no way
     to draft together.

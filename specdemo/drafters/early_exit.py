@@ -89,6 +89,7 @@ class EarlyExitDrafter:
 
     name = NAME
     feature_layers = ()
+    reads_target_cache = True
 
     def __init__(self, lm: CausalLM, exit_layer: int | None = None, way_out: Exit | None = None) -> None:
         self._lm = lm = require_layers(lm)

@@ -42,6 +42,7 @@ class GemmaAssistantDrafter:
     """See drafters.base.Drafter. `layers`: of the target, whose keys and values are read, by the kind of attention."""
 
     name = NAME
+    reads_target_cache = True
 
     def __init__(self, model: PreTrainedModel, target: Target, layers: dict[str, int]) -> None:
         self.model, self.layers = model, layers

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdemo.acceptance import Draft
 from specdemo.causal_lm import CausalLMSession
-from specdemo.drafters.base import Drafter, DraftSession, propose_all
+from specdemo.drafters.base import Drafter, DraftSession, propose_all, reads_target_cache
 from specdemo.drafters.ngram import NgramDrafter
 from specdemo.sampling import Sampler
 
@@ -29,6 +29,7 @@ class HybridDrafter:
         self.ngram = NgramDrafter(MIN_N, MAX_N)
         self.memory_bytes = model.memory_bytes
         self.feature_layers = model.feature_layers
+        self.reads_target_cache = reads_target_cache(model)
 
     def open(self, target_session: CausalLMSession, prompt_ids: Sequence[int], sampler: Sampler) -> "HybridSession":
         """See drafters.base.Drafter.open."""

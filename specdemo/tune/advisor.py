@@ -1,9 +1,10 @@
-"""Tries every drafter at a large K, drops the worse half twice, and measures the best two beside plain decoding."""
+"""Plain decoding writes answers, every drafter is tried along them, the best two are measured beside plain decoding."""
 
 import time
 from collections.abc import Generator, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
-from specdemo import costs
 from specdemo.advice import (
     LARGE_K,
     NONE,
@@ -15,94 +16,169 @@ from specdemo.advice import (
     best_of_each,
     decide,
 )
+from specdemo.costs import PassClock
 from specdemo.engine import Engine
 from specdemo.errors import ModelError, SpecdemoError
+from specdemo.events import Round
 from specdemo.points import Point, points
 from specdemo.prompt_set import SweepPrompt
 from specdemo.race import RaceRequest
+from specdemo.settings import DecodeSettings
 from specdemo.spread import Interval
 from specdemo.stretches import stretch_interval
 from specdemo.sweeps import PLAIN, Heat, HeatResult, SweepRequest
 from specdemo.tune.heats import run_lanes, ticking
-from specdemo.tune.trials import Trial
+from specdemo.tune.known import KnownText, write_text
+from specdemo.tune.trials import Costs, Trial
 
-_STAGES = ((1.0, 0.25), (0.5, 0.15), (0.25, 0.15))
+_WRITING = 0.18
+"""Share of the time for plain decoding, which writes the answers that all drafters are tried on."""
+
+_STAGES = ((1.0, 0.2), (0.4, 0.12), (0.25, 0.08))
 """(Share of the drafters that are tried further, share of the time it may take); the rest measures the best two."""
 
+_TURN = 0.02
+"""Share of the time that a drafter may take before the next has its turn."""
+
 _FEWEST = 2
+_FEWEST_TOKENS = 24
+_KEEPS_TEXT = ("greedy", "coupled")
 
 
 def advise(engine: Engine, request: AdviceRequest) -> Iterator[AdviceUpdate]:
     """See race.EventSource.advise."""
     prompts = [engine.encode(_race_request(request, prompt, NONE, LARGE_K)) for prompt in request.prompts]
-    plain = Trial(engine, NONE, request.settings(LARGE_K), prompts)
-    trials, failures = [], []
-    for index, drafter in enumerate(request.drafters):
-        yield AdviceStep(drafter, 0.1 * index / len(request.drafters))
-        try:
-            engine.drafter(drafter)
-            engine.warm_up(drafter)
-            trials.append(Trial(engine, drafter, request.settings(LARGE_K), prompts))
-        except SpecdemoError as error:
-            failures.append((drafter, str(error)))
-    if not trials:
-        raise ModelError(f"no drafter can be had here; the first says: {failures[0][1]}")
+    drafters, failures = yield from _made(engine, request.drafters)
     start = time.perf_counter()
-    passes = dict(costs.pass_costs(engine))
-    yield from _try(trials, plain, passes, request.seconds)
-    every = [estimate for trial in trials for estimate in trial.estimates(plain, passes)]
-    estimates = best_of_each(every)
+    passes = PassClock(engine, LARGE_K)
+    layers = sorted({layer for name in drafters for layer in engine.drafter(name).feature_layers})
+    texts, plain = yield from _write(engine, request, prompts, layers, passes.one())
+    costs = Costs(passes, plain)
+    trials = [Trial(engine, name, partial(_trial_settings, request), texts, costs) for name in drafters]
+    yield from _try(trials, request.seconds)
+    every = [estimate for trial in trials if trial.num_tokens for estimate in trial.estimates()]
+    turns = {trial.drafter: trial.num_turns for trial in trials}
+    # Who was dropped was compared on less.
+    estimates = tuple(sorted(best_of_each(every), key=lambda one: -turns[one.drafter]))
+    chosen = estimates[:_FEWEST]
     yield AdviceStep("", 0.6)
-    results = yield from _settle(engine, request, estimates[:_FEWEST], start + request.seconds)
-    measured = _points(request, estimates[:_FEWEST], results)
+    results = yield from _settle(engine, request, chosen, passes.one(), start + request.seconds)
+    measured = _points(request, chosen, results)
     best, reason = decide(every, measured)
     yield Advice(
         drafter=best.drafter if best else NONE,
         k=best.k if best else 0,
         speedup=best.speedup if best else None,
-        interval=_interval(best, estimates, results) if best else None,
+        interval=_interval(best, chosen, results) if best else None,
         reason=reason,
         estimates=estimates,
         every=tuple(every),
         measured=measured,
-        verify_costs=tuple((width, seconds / passes[1]) for width, seconds in passes.items()),
-        num_tokens=sum(trial.num_tokens for trial in trials),
+        verify_costs=tuple(sorted(passes.ratios().items())),
+        num_tokens=sum(len(text.answer_ids) for text in texts),
         seconds=time.perf_counter() - start,
-        failures=tuple(failures),
+        failures=failures,
     )
 
 
-def _try(trials: list[Trial], plain: Trial, passes: dict[int, float], seconds: float) -> Iterator[AdviceStep]:
+def _made(
+    engine: Engine, names: Sequence[str]
+) -> Generator[AdviceStep, None, tuple[list[str], tuple[tuple[str, str], ...]]]:
+    """The drafters that can be had, and why the others cannot; ModelError where that is all of them."""
+    made, failures = [], []
+    for index, name in enumerate(names):
+        yield AdviceStep(name, 0.1 * index / len(names))
+        try:
+            engine.drafter(name)
+            engine.warm_up(name)
+            made.append(name)
+        except SpecdemoError as error:
+            failures.append((name, str(error)))
+    if not made:
+        raise ModelError(f"no drafter can be had here; the first says: {failures[0][1]}")
+    return made, tuple(failures)
+
+
+def _write(
+    engine: Engine, request: AdviceRequest, prompts: Sequence[list[int]], layers: Sequence[int], one_pass: float
+) -> Generator[AdviceStep, None, tuple[list[KnownText], list[Round]]]:
+    """The answers of plain decoding, as much of each as there is time for, and its rounds."""
+    seconds = _WRITING * request.seconds
+    end = time.perf_counter() + seconds
+    num_tokens = max(_FEWEST_TOKENS, int(seconds / one_pass / len(prompts)))
+    settings = _trial_settings(request, LARGE_K)
+    settings = replace(settings, max_new_tokens=min(settings.max_new_tokens, num_tokens))
+    texts: list[KnownText] = []
+    rounds: list[Round] = []
+    for prompt_ids in prompts:
+        if texts and time.perf_counter() > end:
+            break
+        running = write_text(engine.target, prompt_ids, settings, layers)
+        text, written = yield from _collected(running, AdviceStep(NONE, 0.1 + 0.1 * len(texts) / len(prompts)))
+        texts.append(text)
+        rounds += written
+    return texts, rounds
+
+
+def _collected(
+    running: Generator[Round, None, KnownText], step: AdviceStep
+) -> Generator[AdviceStep, None, tuple[KnownText, list[Round]]]:
+    """The text and the rounds that made it; `step` for each of them."""
+    rounds: list[Round] = []
+
+    def kept() -> Generator[None, None, KnownText]:
+        while True:
+            try:
+                rounds.append(next(running))
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]
+            yield
+
+    text = yield from ticking(kept(), step)
+    return text, rounds
+
+
+def _trial_settings(request: AdviceRequest, k: int) -> DecodeSettings:
+    """Under a rule that writes another text for every drafter, trials go by `coupled`: the same law, one text."""
+    settings = request.settings(k)
+    return settings if settings.resolved_rule in _KEEPS_TEXT else replace(settings, rule="coupled")
+
+
+def _try(trials: list[Trial], seconds: float) -> Iterator[AdviceStep]:
     """The stages: who is left tries on, by turns, until the stage's time is over."""
-    share, left = 0.1, list(trials)
+    share, left = 0.2, list(trials)
     for keep, part in _STAGES:
         num_left = max(_FEWEST, round(keep * len(trials)))
-        left = sorted(left, key=lambda trial: -trial.best(plain, passes))[:num_left]
+        left = sorted(left, key=lambda trial: -trial.best())[:num_left]
         end = time.perf_counter() + part * seconds
-        while time.perf_counter() < end and any(not trial.is_over for trial in left):
-            plain.turn(is_short_too=False)
+        while not all(trial.is_over for trial in left):
             for trial in left:
-                trial.turn(is_short_too=num_left < len(trials))
+                if not trial.is_over:
+                    trial.turn(_TURN * seconds)
                 yield AdviceStep(trial.drafter, share)
+            if time.perf_counter() > end:
+                break
         share += part
-    for trial in (plain, *trials):
+    for trial in trials:
         trial.close()
 
 
 def _settle(
-    engine: Engine, request: AdviceRequest, chosen: Sequence[Estimate], end: float
+    engine: Engine, request: AdviceRequest, chosen: Sequence[Estimate], one_pass: float, end: float
 ) -> Generator[AdviceStep, None, list[dict[int, tuple]]]:
-    """The chosen beside plain decoding, prompt by prompt, at least one and as many as there is time for."""
+    """The chosen beside plain decoding: as much of every answer as there is time for, and of two at least."""
+    a_token = one_pass * (1 + sum(1 / one.speedup for one in chosen))
+    num_tokens = int((end - time.perf_counter()) / len(request.prompts) / a_token)
+    settled = replace(request, max_new_tokens=min(request.max_new_tokens, max(_FEWEST_TOKENS, num_tokens)))
     results: list = []
     for index, prompt in enumerate(request.prompts):
-        start = time.perf_counter()
-        requests = {PLAIN: _race_request(request, prompt, NONE, LARGE_K)} | {
-            place: _race_request(request, prompt, one.drafter, one.k) for place, one in enumerate(chosen, 1)
+        if len(results) >= _FEWEST and time.perf_counter() > end:
+            break
+        requests = {PLAIN: _race_request(settled, prompt, NONE, LARGE_K)} | {
+            place: _race_request(settled, prompt, one.drafter, one.k) for place, one in enumerate(chosen, 1)
         }
         running = run_lanes(engine, requests)
         results.append((yield from ticking(running, AdviceStep("", 0.6 + 0.4 * index / len(request.prompts)))))
-        if time.perf_counter() + (time.perf_counter() - start) > end:
-            break
     return results
 
 
