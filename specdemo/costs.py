@@ -48,7 +48,7 @@ class PassClock:
 
     def __init__(self, engine: Engine, longest: int) -> None:
         """Widths up to that of `longest` drafts; each once for warming, once to be counted."""
-        # All of them: compiled passes take rows by fours, and a line between two widths misses the steps.
+        # All of them: what a pass takes has steps, which a line between two widths misses.
         self._run = _pass_runner(engine)
         self._clock = engine.target.clock
         self._wide = list(range(2, longest + 2))
@@ -71,17 +71,15 @@ class PassClock:
     def tree(self, parents: Parents) -> float:
         """What a pass over such a tree of drafts takes, in passes over one token, now."""
         one = self._seconds(1)
-        start = self._clock()
-        self._run(len(parents) + 1, parents)
-        return (self._clock() - start) / one
+        return self._seconds(len(parents) + 1, parents) / one
 
     def ratios(self) -> dict[int, float]:
         """By width: what a pass takes, in passes over one token."""
         return {1: 1.0} | {width: median(found) for width, found in self._ratios.items()}
 
-    def _seconds(self, width: int) -> float:
+    def _seconds(self, width: int, parents: Parents = ()) -> float:
         start = self._clock()
-        self._run(width)
+        self._run(width, parents)
         return self._clock() - start
 
 

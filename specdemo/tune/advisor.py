@@ -19,7 +19,6 @@ from specdemo.advice import (
 from specdemo.costs import PassClock
 from specdemo.engine import Engine
 from specdemo.errors import ModelError, SpecdemoError
-from specdemo.events import Round
 from specdemo.points import Point, points
 from specdemo.prompt_set import SweepPrompt
 from specdemo.race import RaceRequest
@@ -52,8 +51,8 @@ def advise(engine: Engine, request: AdviceRequest) -> Iterator[AdviceUpdate]:
     start = time.perf_counter()
     passes = PassClock(engine, LARGE_K)
     layers = sorted({layer for name in drafters for layer in engine.drafter(name).feature_layers})
-    texts, plain = yield from _write(engine, request, prompts, layers, passes.one())
-    costs = Costs(passes, plain)
+    texts = yield from _write(engine, request, prompts, layers, passes.one())
+    costs = Costs(passes, [r for text in texts for r in text.rounds])
     trials = [Trial(engine, name, partial(_trial_settings, request), texts, costs) for name in drafters]
     yield from _try(trials, request.seconds)
     every = [estimate for trial in trials if trial.num_tokens for estimate in trial.estimates()]
@@ -101,41 +100,20 @@ def _made(
 
 def _write(
     engine: Engine, request: AdviceRequest, prompts: Sequence[list[int]], layers: Sequence[int], one_pass: float
-) -> Generator[AdviceStep, None, tuple[list[KnownText], list[Round]]]:
-    """The answers of plain decoding, as much of each as there is time for, and its rounds."""
+) -> Generator[AdviceStep, None, list[KnownText]]:
+    """The answers of plain decoding, as much of each as there is time for."""
     seconds = _WRITING * request.seconds
     end = time.perf_counter() + seconds
     num_tokens = max(_FEWEST_TOKENS, int(seconds / one_pass / len(prompts)))
     settings = _trial_settings(request, LARGE_K)
     settings = replace(settings, max_new_tokens=min(settings.max_new_tokens, num_tokens))
     texts: list[KnownText] = []
-    rounds: list[Round] = []
     for prompt_ids in prompts:
         if texts and time.perf_counter() > end:
             break
         running = write_text(engine.target, prompt_ids, settings, layers)
-        text, written = yield from _collected(running, AdviceStep(NONE, 0.1 + 0.1 * len(texts) / len(prompts)))
-        texts.append(text)
-        rounds += written
-    return texts, rounds
-
-
-def _collected(
-    running: Generator[Round, None, KnownText], step: AdviceStep
-) -> Generator[AdviceStep, None, tuple[KnownText, list[Round]]]:
-    """The text and the rounds that made it; `step` for each of them."""
-    rounds: list[Round] = []
-
-    def kept() -> Generator[None, None, KnownText]:
-        while True:
-            try:
-                rounds.append(next(running))
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            yield
-
-    text = yield from ticking(kept(), step)
-    return text, rounds
+        texts.append((yield from ticking(running, AdviceStep(NONE, 0.1 + 0.1 * len(texts) / len(prompts)))))
+    return texts
 
 
 def _trial_settings(request: AdviceRequest, k: int) -> DecodeSettings:

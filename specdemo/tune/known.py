@@ -9,6 +9,7 @@ takes time. Shapes: T tokens, D hidden, V vocabulary.
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from specdemo.decoding import decode
 from specdemo.drafters.base import Drafter, reads_target_cache
 from specdemo.drafters.null import NullDrafter, NullSession
 from specdemo.events import Round
+from specdemo.metrics import emitted_token_ids
 from specdemo.sampling import Sampler
 from specdemo.settings import DecodeSettings
 from specdemo.target import Target
@@ -29,16 +31,21 @@ _NEVER = -1e4
 
 @dataclass(frozen=True)
 class KnownText:
-    """A prompt and its answer as plain decoding wrote it.
+    """A prompt and the rounds in which plain decoding answered it.
 
     `features` (T - 1, number of layers * D): the target's hidden states of all tokens but the last, at `layers`,
     ascending; None of no layers.
     """
 
     prompt_ids: tuple[int, ...]
-    answer_ids: tuple[int, ...]
+    rounds: tuple[Round, ...]
     layers: tuple[int, ...]
     features: Tensor | None
+
+    @cached_property
+    def answer_ids(self) -> tuple[int, ...]:
+        """What was written."""
+        return emitted_token_ids(self.rounds)
 
     def features_at(self, layers: Sequence[int]) -> Tensor | None:
         """Those of some of the layers, side by side."""
@@ -52,16 +59,16 @@ class KnownText:
 
 def write_text(
     target: Target, prompt_ids: Sequence[int], settings: DecodeSettings, layers: Sequence[int]
-) -> Generator[Round, None, KnownText]:
-    """Plain decoding of one answer, round by round, with what it leaves behind."""
+) -> Generator[None, None, KnownText]:
+    """Plain decoding of one answer, with what it leaves behind; yields after every round."""
     listener = _Listener(layers)
-    answer: list[int] = []
+    rounds: list[Round] = []
     for event in decode(target, listener, prompt_ids, settings):
         if isinstance(event, Round):
-            answer += event.emitted_token_ids
-            yield event
+            rounds.append(event)
+            yield
     features = torch.cat(listener.heard) if listener.heard else None
-    return KnownText(tuple(prompt_ids), tuple(answer), tuple(layers), features)
+    return KnownText(tuple(prompt_ids), tuple(rounds), tuple(layers), features)
 
 
 def rounds_along(

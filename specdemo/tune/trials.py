@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from statistics import median
 
 from specdemo.advice import LARGE_K, Estimate
@@ -73,7 +74,8 @@ class Trial:
         before = passes.one()
         self._go_on(LARGE_K, before, _TOKENS_A_TURN, most_seconds)
         if self._is_tree:
-            self._walks.setdefault(_TREE_K, self._walk_at(_TREE_K))
+            if _TREE_K not in self._walks:
+                self._walks[_TREE_K] = self._walk_at(_TREE_K)
             self._go_on(_TREE_K, before, _TOKENS_A_TURN, most_seconds)
             for k, walk in self._walks.items():
                 if tree := next((r.draft_parents for r, _ in reversed(walk.rounds) if len(r.draft_parents) == k), None):
@@ -98,6 +100,7 @@ class Trial:
             trees = self._tree_passes.get(num_drafts)
             return (median(trees) if trees else self._costs.verifying(num_drafts)) + own.overhead(num_drafts)
 
+        @cache
         def cost(num_drafts: int) -> float:
             return (own.drafting(num_drafts) + verifying(num_drafts)) / plain
 

@@ -1,6 +1,5 @@
 """Rounds along a known answer are the rounds of a real run: of every drafter, chains and trees, at every K."""
 
-from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +20,8 @@ RULES = [{"temperature": 0.0}, {"temperature": 0.8, "rule": "coupled"}]
 
 
 def written(target: Target, settings: DecodeSettings, layers: Any) -> KnownText:
-    """The text that a generator of rounds ends with."""
-
-    def drained(running: Generator[Round, None, KnownText]) -> Any:
-        return (yield from running)
-
-    running = drained(write_text(target, PROMPT, settings, layers))
+    """What writing ends with."""
+    running = write_text(target, PROMPT, settings, layers)
     while True:
         try:
             next(running)
