@@ -37,6 +37,7 @@ function stateDetail() {
   if (view.state === "failed") return view.message;
   if (view.state !== "running") return say(`advice_${view.state}_detail`);
   const [drafter] = view.step;
+  if (drafter === "none") return say("writing");
   return drafter ? say("trying", { drafter: drafterText(drafter) }) : say("settling");
 }
 

@@ -107,7 +107,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class AdviceStep:
-    """What the advisor is at, `drafter` "" while it settles, and how far it is, 0..1."""
+    """What the advisor is at, `drafter` NONE while plain decoding writes, "" while it settles; how far it is, 0..1."""
 
     drafter: str
     share: float

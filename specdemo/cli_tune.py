@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from specdemo.advice import Advice, AdviceRequest, AdviceStep
+from specdemo.advice import NONE, Advice, AdviceRequest, AdviceStep
 from specdemo.catalog import EMBEDDED_TARGET, PRECISIONS
 from specdemo.cli_engine import add_engine_options, check_nothing_local, remote_engine, server_drafter
 from specdemo.console import Show, loading_bar
@@ -130,6 +130,12 @@ def _bench_server(arguments: argparse.Namespace) -> int:
     return _INTERRUPTED if document["is_interrupted"] else 0
 
 
+def _step_text(drafter: str) -> str:
+    if drafter == NONE:
+        return "Writing answers by plain decoding"
+    return f"Trying {drafter}" if drafter else "Measuring the best two"
+
+
 def _advise(arguments: argparse.Namespace) -> int:
     request = AdviceRequest(
         prompts=_prompts(arguments),
@@ -146,7 +152,7 @@ def _advise(arguments: argparse.Namespace) -> int:
     with loading_bar() as progress:
         for update in import_module("specdemo.tune").advise(engine, request):
             if isinstance(update, AdviceStep):
-                progress(f"Trying {update.drafter}" if update.drafter else "Measuring the best two", update.share)
+                progress(_step_text(update.drafter), update.share)
     assert isinstance(update, Advice)
     settings = engine_settings(update.drafter, update.k, request.temperature) if update.k else ()
     if arguments.json:

@@ -63,6 +63,7 @@ TUNE_TRADITIONAL: dict[str, str] = {
     "advice_failed": "沒有得出建議",
     "advice_done": "完成",
     "trying": "正在試 {drafter}。",
+    "writing": "普通解碼正在寫出供各草稿模型試用的回答。",
     "settling": "正在實測最好的兩個。",
     "advised": "{drafter}，K = {k}：速度是普通解碼的 {speedup} 倍（{sure}）",
     "sure": "95 %：{interval}",
