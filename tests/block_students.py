@@ -13,7 +13,7 @@ from specdemo.train.batches import Batch
 from specdemo.train.block import BLOCK_SIZE, DFLASH, DSPARK, BlockStudent
 from specdemo.train.losses import distance
 from tests.fakes import VOCAB_SIZE, make_target
-from tests.students import change_config, labelled, learn
+from tests.students import change_config, first_choices, labelled, learn
 
 LAYERS = [0, 1, 2]
 VOCABULARY = torch.arange(VOCAB_SIZE)
@@ -31,7 +31,8 @@ def block_student(kind: str) -> BlockStudent:
     family = DSPARK if kind == "dspark" else DFLASH
     made = family.make(target, VOCABULARY, Namespace(layers=[1, 2], start=None))
     made._embedding, made._head = target.get_input_embeddings().weight.detach(), target.lm_head.weight.detach()
-    batch = known()
+    # The confidence head learns from the other choices too.
+    batch = known() if kind == "dspark" else first_choices(known())
     learn(made, lambda: _z_lab_loss(made, batch) if kind == "z-lab" else made.loss(batch, 1.5, 0.0), 160)
     return made
 

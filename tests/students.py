@@ -46,10 +46,16 @@ def learn(student: nn.Module, loss: Callable[[], Tensor], num_steps: int) -> Non
         weight.data = weight.half().float()
 
 
-def learn_first_choices(student: nn.Module, batch: Batch, num_steps: int) -> None:
-    """Learn first choices alone, so that no two words are so near that eight bits decide between them."""
+def first_choices(batch: Batch) -> Batch:
+    """The batch without other choices: who learns it holds no two words so near that eight bits decide between them."""
     batch.labels.probs[..., 1:] = 0.0
-    learn(student, lambda: student.loss(batch, 1.5, 0.0), num_steps)
+    return batch
+
+
+def learn_first_choices(student: nn.Module, batch: Batch, num_steps: int) -> None:
+    """Learn these alone."""
+    first = first_choices(batch)
+    learn(student, lambda: student.loss(first, 1.5, 0.0), num_steps)
 
 
 def check_accepted(drafter: Drafter, prompt: tuple[int, ...], accepted_lengths: list[int], k: int, most: int) -> None:
